@@ -208,6 +208,32 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
   EXPECT_NE(problem_of(turns + std::string(70000, 'x')), "");
 }
 
+TEST(ChatTemplateImportTest, ASystemTextOfTheFamilyMayBeLong) {
+  CRIA_SKIP_UNDER_ASAN();
+  const std::string text = "{%- set usual = '" + std::string(6000, 'x') + "' %}";
+  EXPECT_EQ(
+      problem_of(text + "{%- if messages[0].role != 'system' %}{{- usual }}{%- endif %}" +
+                 "{%- for m in messages %}{{- m.role ~ ':' ~ m.content ~ ';' }}" +
+                 "{%- endfor %}{%- if add_generation_prompt %}{{- 'assistant:' }}{%- endif %}"),
+      "");
+}
+
+TEST(ChatTemplateImportTest, EmptyResultsAreTriedWhereATemplateHasNoTools) {
+  CRIA_SKIP_UNDER_ASAN();
+  const TemplateRenderer renderer(
+      "{%- for m in messages if m.content %}{{- '<' ~ m.role ~ '>' ~ m.content }}{%- endfor %}"
+      "{%- if add_generation_prompt %}{{- '<assistant>' }}{%- endif %}",
+      {});
+  const FoundForm found = find_form(renderer, true);
+  ASSERT_EQ(found.problem, "");
+  const StoredForm form(found.stored);
+  Dialogue dialogue = dialogue_of({{ChatRole::kUser, "u"}}, true);
+  dialogue.messages.push_back({ChatRole::kAssistant, "", {}, {{"f", "{}", "a"}}, {}, {}});
+  dialogue.messages.push_back({ChatRole::kTool, "", {}, {}, "f", "a"});
+  const auto rendered = render_all(renderer, {dialogue});
+  EXPECT_TRUE(!form.text(dialogue) || form.text(dialogue) == rendered[0]);
+}
+
 // Turns of Llama 3 whose contents are written as expression says, with something before each.
 std::string turns_of(const std::string& expression, const std::string& before = "") {
   return "{%- for message in messages %}" + before +
