@@ -220,6 +220,15 @@ class Derivation {
         forbid(ChatUnit::kText);
       }
       if (!with_tools_) continue;
+      const auto of_texts = [&](Texts texts) { return with_tools({said(texts, true)}); };
+      if (!fits(of_texts({{'S', blank}, {'U', "u"}})) ||
+          !fits(of_texts({{'S', blank}, {'U', "u"}, {'A', "a"}, {'U', "v"}}))) {
+        forbid(ChatUnit::kSystem);
+      }
+      if (!fits(of_texts({{'U', blank}})) || !fits(of_texts({{'S', "s"}, {'U', blank}})) ||
+          !fits(of_texts({{'U', "u"}, {'A', "a"}, {'U', blank}}))) {
+        forbid(ChatUnit::kUser);
+      }
       Dialogue result = said({{'U', "u"}, {'c', ""}, {'R', blank}}, true);
       Dialogue text = said({{'U', "u"}, {'c', blank}, {'R', "r"}}, true);
       Dialogue thinking = said({{'U', "u"}, {'A', "a"}}, false);

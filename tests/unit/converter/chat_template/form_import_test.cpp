@@ -273,8 +273,8 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
     const std::string before =
         "{%- if (" + text + ") in message['content'] %}{{- 'X' }}{%- endif %}";
     const TemplateRenderer renderer(turns_of("message['content']", before), {});
-    const StoredTemplate stored = derive_template(renderer, false);
-    ASSERT_FALSE(find_difference(stored, renderer)) << text;
+    StoredTemplate stored = derive_template(renderer, false);
+    ASSERT_FALSE(prove_form(renderer, false, &stored)) << text;
     const std::string sought = text[1] == 'z' ? std::string(200, 'z') : "/no_think";
     EXPECT_FALSE(stored_text(stored, {{ChatRole::kUser, "say " + sought}}, true)) << text;
     EXPECT_TRUE(stored_text(stored, {{ChatRole::kUser, "say /no"}}, true)) << text;
@@ -340,12 +340,12 @@ TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
       "{% for m in messages %}{{ m.role }} on {{ strftime_now('%-d. %B %Y') }}: {{ m.content }}"
       "{% endfor %}",
       {});
-  const StoredTemplate stored = derive_template(renderer, false);
+  StoredTemplate stored = derive_template(renderer, false);
   EXPECT_EQ(stored[ChatString::kDate], "26. July 2024");
   EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
   EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, {2025, 3, 1}),
             "user on 1. March 2025: a");
-  EXPECT_FALSE(find_difference(stored, renderer));
+  EXPECT_FALSE(prove_form(renderer, false, &stored));
 }
 
 }  // namespace
