@@ -25,8 +25,8 @@ std::string not_stored(const Dialogue& dialogue) {
   return "does what the file cannot store, with " + shown_dialogue(dialogue);
 }
 
-// Why a form is not the template's, as ImportedChatTemplate::problem; empty: it is, and refuses what
-// it cannot say.
+// Why a form is not the template's, as ImportedChatTemplate::problem; empty: it is, and refuses
+// what it cannot say.
 std::string problem_of(const TemplateRenderer& renderer, bool with_tools, StoredTemplate* stored) {
   const ProbeMessage question = {ChatRole::kUser, "a"};
   const ProbeMessage answer = {ChatRole::kAssistant, "b"};

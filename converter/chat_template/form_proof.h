@@ -10,8 +10,8 @@ namespace cria::converter {
 
 inline constexpr size_t kProofConversations = 400;
 
-// Renders conversations both ways, the same ones every time. kProofConversations of texts, each with
-// the assistant's turn opened and without, and the first of them with other dates: roles in turns
+// Renders conversations both ways, the same ones every time. kProofConversations of texts, each
+// with the assistant's turn opened and without, and the first of them with other dates: roles in turns
 // and not, with and without system texts, contents with white space, several scripts, control words
 // of templates, nothing, and much text. Then a hundred more with the texts that the template itself
 // may look for, and conversations as long as each of its numbers. with_tools: also with thinking,
