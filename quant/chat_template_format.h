@@ -163,7 +163,31 @@ inline constexpr uint32_t kChatNoTwinsWithTools = 1 << 5;  // the same, with too
 // With kChatDropThinking, that have a "</think>" in an answer that is the last message; with this
 // one in any answer behind the user's last message.
 inline constexpr uint32_t kChatTurnKeepsThinking = 1 << 6;
-inline constexpr uint32_t kKnownChatFlags = 0x7f;
+// From this bit on: conversations whose messages are in an unusual order (quant/chat_order.h).
+inline constexpr uint32_t kChatRefuses = 8;
+inline constexpr uint32_t kChatLaterSystem = 1 << 8;
+// The first message that is no system's is no user's, or there is none.
+inline constexpr uint32_t kChatNoFirstQuestion = 1 << 9;
+inline constexpr uint32_t kChatTwoQuestions = 1 << 10;
+inline constexpr uint32_t kChatTwoAnswers = 1 << 11;  // the first of them without calls
+inline constexpr uint32_t kChatOpenCalls = 1 << 12;  // calls without as many results; others follow
+inline constexpr uint32_t kChatResultsWithoutCalls = 1 << 13;  // or more of them than calls
+// Of another name or id than the call's; or calls of several functions have one id.
+inline constexpr uint32_t kChatOtherResults = 1 << 14;
+inline constexpr uint32_t kChatQuestionBehindResult = 1 << 15;
+inline constexpr uint32_t kChatOpenedBehindAnswer = 1 << 16;
+inline constexpr uint32_t kChatCallsWithoutTools = 1 << 17;  // calls or results
+inline constexpr uint32_t kChatOpenedBehindCalls = 1 << 18;  // that have no results
+inline constexpr uint32_t kChatManyDisorders = 1 << 19;      // several of these at once
+inline constexpr uint32_t kChatDisorders = 12;
+// The same of conversations without tools, calls and results: so many bits further.
+inline constexpr uint32_t kChatPlain = kChatDisorders;
+inline constexpr uint32_t kChatPlainDisorders = kChatLaterSystem | kChatNoFirstQuestion |
+                                                kChatTwoQuestions | kChatTwoAnswers |
+                                                kChatOpenedBehindAnswer | kChatManyDisorders;
+inline constexpr uint32_t kChatDisorderFlags =
+    (((1U << kChatDisorders) - 1) << kChatRefuses) | kChatPlainDisorders << kChatPlain;
+inline constexpr uint32_t kKnownChatFlags = 0x7f | kChatDisorderFlags;
 
 inline constexpr uint32_t kMaxChatRules = 512;
 inline constexpr uint32_t kMaxChatJointBytes = 1 << 16;   // of all rules

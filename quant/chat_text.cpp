@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "quant/chat_order.h"
 #include "quant/json_print.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
@@ -339,6 +340,10 @@ bool is_same(Text a, Text b) { return view_of(a) == view_of(b); }
 const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   const size_t n = c.messages.size();
   if (n == 0) return "needs a message";
+  const uint32_t refused = chat.header.flags & format::kChatDisorderFlags;
+  if (const uint32_t disorder = refused & (refused != 0 ? chat_disorder(c) : 0)) {
+    return disorder_refusal(disorder);
+  }
   size_t last = n;  // behind the user's last message
   while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
   if (has_flag(chat, c.tools.empty() ? format::kChatNoTwins : format::kChatNoTwinsWithTools)) {
@@ -349,12 +354,13 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
       }
     }
   }
-  for (size_t i = last; i < n && has_flag(chat, format::kChatDropThinking); ++i) {
+  for (size_t i = 0; i < n && has_flag(chat, format::kChatDropThinking); ++i) {
     const ChatMessage& m = c.messages[i];
-    const bool counts = i + 1 == n || has_flag(chat, format::kChatTurnKeepsThinking);
-    if (counts && m.role == ChatRole::kAssistant &&
+    const bool counts = i >= last && (i + 1 == n || has_flag(chat, format::kChatTurnKeepsThinking));
+    // Of an answer whose thinking is known templates look for none in its text.
+    if ((counts || !parts_of(m).thinking.empty()) && m.role == ChatRole::kAssistant &&
         view_of(m.content).find(kThinkEnd) != std::string_view::npos) {
-      return "takes no thinking in an assistant's text behind the last question";
+      return "takes no thinking in such an assistant's text";
     }
   }
   return nullptr;

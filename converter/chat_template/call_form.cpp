@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -25,6 +26,7 @@ constexpr const char* kValue = "vq0x";
 constexpr const char* kSecondKey = "kq1x";
 constexpr const char* kSecondValue = "vq1x";
 constexpr const char* kArguments = R"({"kq0x": "vq0x", "kq1x": "vq1x"})";
+constexpr const char* kOtherValue = "vq2x";
 constexpr const char* kOtherArguments = R"({"kq2x": "vq2x"})";
 
 std::string trimmed(const std::string& text) { return std::string(without_blanks(text)); }
@@ -47,6 +49,16 @@ size_t shared_begin(const std::string& a, const std::string& b) {
 size_t shared_end(const std::string& a, const std::string& b) {
   return static_cast<size_t>(std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first -
                              a.rbegin());
+}
+
+// Where the last one of words begins that the text has; 0: it has none.
+size_t last_of(const std::string& text, std::initializer_list<const char*> words) {
+  size_t last = 0;
+  for (const char* word : words) {
+    const size_t at = text.rfind(word);
+    if (at != std::string::npos) last = std::max(last, at);
+  }
+  return last;
 }
 
 // Where a text can be cut without cutting a marker: at most at, or at least.
@@ -89,10 +101,10 @@ class CallsShown {
     const auto cut = [&](const std::string& text) {
       const size_t n = std::min(behind_answer.size(), shared_end(*texts[0], text));
       size_t end = cut_behind(text, text.size() - n);
-      const size_t turn = text.rfind(turn_end);
-      if (!turn_end.empty() && turn != std::string::npos && turn > text.rfind(kValue)) {
-        end = std::min(end, turn);
-      }
+      // The first behind the calls: some templates write more of a text that is empty.
+      const size_t said = last_of(text, {kName, kOtherName, kSecondValue, kOtherValue});
+      const size_t turn = turn_end.empty() ? std::string::npos : text.find(turn_end, said);
+      end = std::min(end, turn);
       return begin < end ? without_thinking(text.substr(begin, end - begin)) : std::string();
     };
     return ShownCalls{cut(*texts[2]), texts[3] ? cut(*texts[3]) : ""};
@@ -114,7 +126,7 @@ class CallsShown {
   }
   // Thinking that is empty stands before calls too.
   static std::string without_thinking(const std::string& text) {
-    for (const char* end : {"</think>", "</seed:think>", "[/THINK]"}) {
+    for (const char* end : {"</think>", "</seed:think>", "[/THINK]", "<|END_THINKING|>"}) {
       const size_t at = text.find(end);
       if (at != std::string::npos && at < text.find(kName)) {
         return behind(text, at + std::strlen(end));

@@ -100,6 +100,12 @@ class Derivation {
     }
     return fits(dialogues);
   }
+  // Where the template writes results and no tools, what has tools is refused and tells nothing.
+  [[nodiscard]] std::vector<Dialogue> with_tools(std::vector<Dialogue> dialogues) const {
+    if (stored_[ChatString::kTool].empty()) return dialogues;
+    for (Dialogue& dialogue : dialogues) dialogue.tools = {marked_tool(0)};
+    return dialogues;
+  }
   void set(uint32_t flag) { stored_.flags |= flag; }
 
   void find_system_in_last() {
@@ -157,8 +163,7 @@ class Derivation {
         if (!with_tools_) continue;
         Dialogue calls = said({{'U', "u"}, {'c', text}, {'R', "r"}}, true);
         Dialogue later = said({{'U', "u"}, {'c', text}, {'R', "r"}, {'A', "a"}, {'U', "v"}}, true);
-        calls.tools = later.tools = {marked_tool(0)};
-        if (!fits({calls, later})) return false;
+        if (!fits(with_tools({calls, later}))) return false;
       }
       return true;
     };
@@ -215,13 +220,21 @@ class Derivation {
         forbid(ChatUnit::kText);
       }
       if (!with_tools_) continue;
+      const auto of_texts = [&](Texts texts) { return with_tools({said(texts, true)}); };
+      if (!fits(of_texts({{'S', blank}, {'U', "u"}})) ||
+          !fits(of_texts({{'S', blank}, {'U', "u"}, {'A', "a"}, {'U', "v"}}))) {
+        forbid(ChatUnit::kSystem);
+      }
+      if (!fits(of_texts({{'U', blank}})) || !fits(of_texts({{'S', "s"}, {'U', blank}})) ||
+          !fits(of_texts({{'U', "u"}, {'A', "a"}, {'U', blank}}))) {
+        forbid(ChatUnit::kUser);
+      }
       Dialogue result = said({{'U', "u"}, {'c', ""}, {'R', blank}}, true);
       Dialogue text = said({{'U', "u"}, {'c', blank}, {'R', "r"}}, true);
       Dialogue thinking = said({{'U', "u"}, {'A', "a"}}, false);
       thinking.messages[1].thinking = blank;
-      result.tools = text.tools = {marked_tool(0)};
-      if (!fits({result})) forbid(ChatUnit::kResult);
-      if (!fits({text})) forbid(ChatUnit::kCall);
+      if (!fits(with_tools({result}))) forbid(ChatUnit::kResult);
+      if (!fits(with_tools({text}))) forbid(ChatUnit::kCall);
       if (!fits({thinking})) forbid(ChatUnit::kThinking);
     }
     // Beside thinking an answer's text may be missing.
@@ -236,7 +249,7 @@ class Derivation {
   // Texts that the template looks for in contents: what it does then the form cannot say.
   void find_words() {
     constexpr size_t kMostWords = 512;
-    constexpr size_t kLongest = 4096;
+    constexpr size_t kLongest = 1 << 14;  // some have a system text of the family's
     std::set<std::string> words = {"<think>", "</think>"};
     for (const std::string& word : renderer_.source().literals) {
       const bool is_blank = word.find_first_not_of(" \t\r\n") == std::string::npos;
@@ -274,11 +287,9 @@ class Derivation {
         if (!with_tools_) continue;
         Dialogue result =
             said({{'U', "u"}, {'c', text(2)}, {'R', text(3)}, {'A', text(0)}, {'U', "u"}}, true);
-        result.tools = {marked_tool(0)};
-        add(result);
+        for (Dialogue& each : with_tools({result})) add(std::move(each));
         result = said({{'U', "v"}, {'c', ""}, {'R', text(1)}}, true);
-        result.tools = {marked_tool(0)};
-        add(result);
+        for (Dialogue& each : with_tools({result})) add(std::move(each));
         Dialogue thought = said({{'U', "u"}, {'A', "a"}}, false);
         thought.messages[1].thinking = text(0);
         add(thought);
@@ -329,20 +340,19 @@ class Derivation {
               said({{'U', "u"}, {'A', text}, {'U', "v"}, {'A', "a"}, {'U', "w"}}, true),
               said({{'U', "u"}, {'A', "a"}, {'U', "v"}, {'A', text}, {'U', "w"}}, true)};
           if (with_tools_) {
-            dialogues.push_back(said({{'U', "u"}, {'c', text}, {'R', "r"}}, true));
-            dialogues.back().tools = {marked_tool(0)};
+            for (Dialogue& each : with_tools({said({{'U', "u"}, {'c', text}, {'R', "r"}}, true)})) {
+              dialogues.push_back(std::move(each));
+            }
           }
           return dialogues;
         })) {
       forbid(ChatString::kNotInText);
     }
     if (!with_tools_) return;
-    if (matters([](const std::string& text) {
-          Dialogues dialogues = {
-              said({{'U', "u"}, {'c', ""}, {'R', text}}, true),
-              said({{'U', "u"}, {'c', ""}, {'R', text}, {'A', "a"}, {'U', "v"}}, true)};
-          for (Dialogue& dialogue : dialogues) dialogue.tools = {marked_tool(0)};
-          return dialogues;
+    if (matters([&](const std::string& text) {
+          return with_tools(
+              {said({{'U', "u"}, {'c', ""}, {'R', text}}, true),
+               said({{'U', "u"}, {'c', ""}, {'R', text}, {'A', "a"}, {'U', "v"}}, true)});
         })) {
       forbid(ChatString::kNotInResult);
     }

@@ -25,19 +25,18 @@ std::string not_stored(const Dialogue& dialogue) {
   return "does what the file cannot store, with " + shown_dialogue(dialogue);
 }
 
-// Why a form is not the template's, as ImportedChatTemplate::problem; empty: it is.
-std::string problem_of(const StoredTemplate& stored, const TemplateRenderer& renderer,
-                       bool with_tools) {
+// Why a form is not the template's, as ImportedChatTemplate::problem; empty: it is, and refuses
+// what it cannot say.
+std::string problem_of(const TemplateRenderer& renderer, bool with_tools, StoredTemplate* stored) {
   const ProbeMessage question = {ChatRole::kUser, "a"};
   const ProbeMessage answer = {ChatRole::kAssistant, "b"};
-  const StoredForm form(stored);
+  const StoredForm form(*stored);
   for (const Probe& probe : {Probe{question}, Probe{question, answer, {ChatRole::kUser, "c"}}}) {
     if (form.text(dialogue_of(probe, true))) continue;
     if (!renderer.render(probe, true).text) return "takes no turns of user and assistant";
     return not_stored(dialogue_of(probe, true));
   }
-  auto difference = with_tools ? find_difference_with_tools(stored, renderer) : std::nullopt;
-  if (!difference) difference = find_difference(stored, renderer);
+  const auto difference = prove_form(renderer, with_tools, stored);
   return difference ? not_stored(*difference) : "";
 }
 
@@ -71,7 +70,7 @@ FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
   FoundForm found;
   const auto find = [&](bool with_tools) {
     found.stored = derive_template(renderer, with_tools);
-    return problem_of(found.stored, renderer, with_tools);
+    return problem_of(renderer, with_tools, &found.stored);
   };
   if (may_have_tools) found.tools_problem = find(true);
   if (!may_have_tools || !found.tools_problem.empty()) found.problem = find(false);

@@ -1,6 +1,7 @@
 #include "converter/chat_template/form_proof.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <random>
 #include <set>
@@ -9,14 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "converter/error.h"
+#include "converter/chat_template/tool_dialogues.h"
 
 namespace cria::converter {
 namespace {
 
+using format::bit_of;
 using format::ChatString;
+using format::ChatUnit;
 
-constexpr const char* kWords[] = {
+constexpr const char* kTexts[] = {
     "a",
     "What is a llama?",
     "Hello,",
@@ -104,18 +107,7 @@ namespace {
 
 constexpr uint32_t kLongIn = 24;  // one of so many contents
 
-std::vector<std::string> common_words() { return {std::begin(kWords), std::end(kWords)}; }
-
-// The first of them for which the form gives another text than the template.
-std::optional<Dialogue> first_difference(const StoredForm& form, const TemplateRenderer& renderer,
-                                         const std::vector<Dialogue>& dialogues) {
-  const auto texts = render_all(renderer, dialogues);
-  for (size_t i = 0; i < dialogues.size(); ++i) {
-    const auto text = form.text(dialogues[i]);
-    if (text && text != texts[i]) return dialogues[i];
-  }
-  return std::nullopt;
-}
+std::vector<std::string> common_words() { return {std::begin(kTexts), std::end(kTexts)}; }
 
 void add_both(const Probe& probe, std::vector<Dialogue>* dialogues) {
   for (const bool opens_turn : {true, false}) dialogues->push_back(dialogue_of(probe, opens_turn));
@@ -168,15 +160,151 @@ std::vector<Dialogue> dialogues_of_numbers(const TemplateRenderer& renderer) {
   return dialogues;
 }
 
-}  // namespace
+// What a form may refuse of a conversation: bits of kChatDisorderFlags, from kBlanks on units whose
+// content is blank, from kWords on contents with a marker of thinking, a list and a marker each.
+using Refusals = uint64_t;
+constexpr uint32_t kBlanks = 32;
+constexpr uint32_t kWords = kBlanks + format::kChatUnits;
+constexpr const char* kThinkingMarkers[] = {"<think>", "</think>"};
+constexpr size_t kMarkers = std::size(kThinkingMarkers);
+constexpr ChatString kLists[] = {ChatString::kNotInSystem, ChatString::kNotInUser,
+                                 ChatString::kNotInThinking, ChatString::kNotInText,
+                                 ChatString::kNotInResult};
 
-std::optional<Dialogue> find_difference(const StoredTemplate& stored,
-                                        const TemplateRenderer& renderer) {
+Refusals refusals_of(ChatUnit unit, ChatString list, const std::string& text) {
+  Refusals refusals = 0;
+  if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) {
+    refusals |= Refusals{bit_of(unit)} << kBlanks;
+  }
+  const auto index = static_cast<size_t>(std::find(std::begin(kLists), std::end(kLists), list) -
+                                         std::begin(kLists));
+  for (size_t i = 0; i < kMarkers; ++i) {
+    if (text.find(kThinkingMarkers[i]) == std::string::npos) continue;
+    refusals |= Refusals{1} << (kWords + index * kMarkers + i);
+  }
+  return refusals;
+}
+
+// Those that would refuse it.
+Refusals refusals_of(const Dialogue& dialogue) {
+  Refusals refusals = disorder_of(dialogue);
+  for (const DialogueMessage& message : dialogue.messages) {
+    switch (message.role) {
+      case ChatRole::kSystem:
+        refusals |= refusals_of(ChatUnit::kSystem, ChatString::kNotInSystem, message.content);
+        break;
+      case ChatRole::kUser:
+        refusals |= refusals_of(ChatUnit::kUser, ChatString::kNotInUser, message.content);
+        break;
+      case ChatRole::kTool:
+        refusals |= refusals_of(ChatUnit::kResult, ChatString::kNotInResult, message.content);
+        break;
+      case ChatRole::kAssistant: {
+        const bool is_alone = message.thinking.empty() && message.calls.empty();
+        if (!message.thinking.empty()) {
+          refusals |=
+              refusals_of(ChatUnit::kThinking, ChatString::kNotInThinking, message.thinking);
+        }
+        if (message.content.empty() && !message.calls.empty()) break;
+        refusals |= refusals_of(is_alone ? ChatUnit::kText : ChatUnit::kCall,
+                                ChatString::kNotInText, message.content);
+      }
+    }
+  }
+  return refusals;
+}
+
+void refuse(Refusals refusals, StoredTemplate* stored) {
+  stored->flags |= static_cast<uint32_t>(refusals) & format::kChatDisorderFlags;
+  stored->not_blank |=
+      static_cast<uint32_t>(refusals >> kBlanks) & ((1U << format::kChatUnits) - 1);
+  for (size_t i = 0; i < std::size(kLists) * kMarkers; ++i) {
+    if ((refusals >> (kWords + i) & 1) == 0) continue;
+    (*stored)[kLists[i / kMarkers]] += std::string(kThinkingMarkers[i % kMarkers]) + '\0';
+  }
+}
+
+// What form and template make of conversations that the form does not refuse.
+class Comparison {
+ public:
+  Comparison(const StoredTemplate& stored, const TemplateRenderer& renderer)
+      : form_(stored), renderer_(renderer) {}
+
+  void add(std::vector<Dialogue> dialogues) {
+    const auto texts = render_all(renderer_, dialogues);
+    for (size_t i = 0; i < dialogues.size(); ++i) {
+      const auto text = form_.text(dialogues[i]);
+      if (!text) continue;
+      const Refusals refusals = refusals_of(dialogues[i]);
+      all_.push_back({std::move(dialogues[i]), refusals, text == texts[i]});
+    }
+  }
+
+  // The first that differs and that cannot be refused; nullopt: none.
+  [[nodiscard]] std::optional<Dialogue> difference() const {
+    for (const One& one : all_) {
+      if (!one.is_equal && one.refusals == 0) return one.dialogue;
+    }
+    return std::nullopt;
+  }
+  // The first that differs and that a form does not refuse; nullopt: none.
+  [[nodiscard]] std::optional<Dialogue> difference(const StoredForm& form) const {
+    for (const One& one : all_) {
+      if (!one.is_equal && form.text(one.dialogue)) return one.dialogue;
+    }
+    return std::nullopt;
+  }
+
+  // The fewest with which nothing else differs: of a conversation that may be refused for several
+  // reasons, that by which the fewest are lost that do not differ. A form that says one disorder
+  // wrongly is not trusted with several at once.
+  [[nodiscard]] Refusals refusals() const {
+    Refusals chosen = 0;
+    for (const One& one : all_) {
+      if (!one.is_equal && std::has_single_bit(one.refusals)) chosen |= one.refusals;
+    }
+    for (const One& one : all_) {
+      if (!one.is_equal && (one.refusals & chosen) == 0) chosen |= cheapest(one.refusals, chosen);
+    }
+    constexpr Refusals kPlain = format::kChatPlainDisorders << format::kChatPlain;
+    constexpr Refusals kOthers = format::kChatDisorderFlags & ~kPlain;
+    if ((chosen & kPlain) != 0) chosen |= format::kChatManyDisorders << format::kChatPlain;
+    if ((chosen & kOthers) != 0) chosen |= format::kChatManyDisorders;
+    return chosen;
+  }
+
+ private:
+  struct One {
+    Dialogue dialogue;
+    Refusals refusals;
+    bool is_equal;
+  };
+
+  // One of the bits of refusals.
+  [[nodiscard]] Refusals cheapest(Refusals refusals, Refusals chosen) const {
+    Refusals best = 0;
+    std::ptrdiff_t least = 0;
+    for (Refusals rest = refusals; rest != 0; rest &= rest - 1) {
+      const Refusals bit = rest & (~rest + 1);
+      const auto loss = std::count_if(all_.begin(), all_.end(), [&](const One& one) {
+        return one.is_equal && (one.refusals & chosen) == 0 && (one.refusals & bit) != 0;
+      });
+      if (best != 0 && loss >= least) continue;
+      best = bit;
+      least = loss;
+    }
+    return best;
+  }
+
+  const StoredForm form_;
+  const TemplateRenderer& renderer_;
+  std::vector<One> all_;
+};
+
+std::vector<Dialogue> plain_dialogues(bool has_date) {
   constexpr size_t kPerLength = 50;  // conversations before they get longer
   constexpr size_t kDated = 40;
   constexpr CalendarDate kDates[] = {{2026, 2, 9}, {1999, 12, 31}};
-  const StoredForm form(stored);
-  const bool has_date = !stored[ChatString::kDateFormat].empty();
   Generator generator(common_words(), kLongIn);
   std::vector<Dialogue> dialogues;
   for (size_t i = 0; i < kProofConversations; ++i) {
@@ -186,112 +314,31 @@ std::optional<Dialogue> find_difference(const StoredTemplate& stored,
     for (const CalendarDate& date : kDates)
       dialogues.push_back(dialogue_of(probe, i % 2 == 0, date));
   }
-  if (auto found = first_difference(form, renderer, dialogues)) return found;
-  if (auto found = first_difference(form, renderer, dialogues_of_words(stored, renderer))) {
-    return found;
-  }
-  return first_difference(form, renderer, dialogues_of_numbers(renderer));
+  return dialogues;
 }
-
-// With tools -------------------------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kTools[] = {
-    R"({"type": "function", "function": {"name": "ping", "description": "Tell whether it answers.", "parameters": {"type": "object", "properties": {}}}})",
-    R"({"type": "function", "function": {"name": "list_rooms", "description": "List the rooms."}})",
-    R"({"type": "function", "function": {"name": "get_weather", "description": "The weather now, e.g. in Z\u00fcrich", "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "The city"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"], "default": "celsius"}}, "required": ["city"]}}})",
-    R"({"type": "function", "function": {"name": "add", "description": "Adds \"numbers\".\nTwo lines, it's <b>", "parameters": {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "number"}, "minItems": 1}, "precise": {"type": "boolean", "default": false}, "deep": {"type": "object", "properties": {"x": {"type": ["string", "null"]}}}}, "required": ["numbers"], "additionalProperties": false}, "strict": true}})",
-};
-
-constexpr const char* kArguments[] = {
-    "{}",
-    R"({"city": "Z\u00fcrich", "unit": "celsius"})",
-    R"({"numbers": [1, 2.5, -3, 1e30, 0.10], "precise": true, "deep": {"x": null, "y": {}}})",
-    R"({"text": "say \"it's\"\n\ttwice \\ <b> & \ud83e\udd99", "n": 42, "none": null, "list": []})",
-};
-
-constexpr const char* kResults[] = {
-    "18 \xC2\xB0"
-    "C, light rain",
-    "0.5", R"({"ok": true, "id": "<42>"})", " \"quoted\"\nand it's <b>\n"};
-
-class ToolGenerator {
- public:
-  explicit ToolGenerator(bool switches) : switches_(switches) {}
-
-  Dialogue next() {
-    Dialogue dialogue;
-    n_calls_ = 0;
-    if (choose(6) != 0) {
-      const size_t n = 1 + choose(3);
-      for (size_t i = 0; i < n; ++i) dialogue.tools.emplace_back(kTools[choose(std::size(kTools))]);
-    }
-    if (choose(2) == 0) add(&dialogue, ChatRole::kSystem);
-    const size_t n_turns = 1 + choose(3);
-    for (size_t i = 0; i < n_turns; ++i) add_turn(&dialogue, i + 1 == n_turns);
-    dialogue.opens_turn = choose(2) == 0;
-    if (switches_) dialogue.thinking = static_cast<ChatThinking>(choose(3));
-    return dialogue;
-  }
-
- private:
-  uint32_t choose(size_t n) { return static_cast<uint32_t>(random_() % n); }
-  std::string text() {
-    std::string text;
-    if (choose(8) == 0) text += choose(2) == 0 ? "\n" : " ";
-    const size_t n = 1 + choose(4);
-    for (size_t i = 0; i < n; ++i) {
-      if (i > 0) text += choose(4) == 0 ? "\n" : " ";
-      text += kWords[choose(std::size(kWords))];
-    }
-    if (choose(8) == 0) text += choose(2) == 0 ? "\n\n" : " ";
-    return text;
-  }
-  void add(Dialogue* dialogue, ChatRole role) {
-    dialogue->messages.push_back({role, text(), {}, {}, {}, {}});
-  }
-  // A question, rounds of calls and results, an answer; the last turn may end anywhere.
-  void add_turn(Dialogue* dialogue, bool is_last) {
-    add(dialogue, ChatRole::kUser);
-    const size_t n_rounds = choose(3);
-    for (size_t i = 0; i < n_rounds; ++i) {
-      if (is_last && choose(6) == 0) return;
-      DialogueMessage message = {ChatRole::kAssistant, {}, {}, {}, {}, {}};
-      if (choose(3) == 0) message.content = text();
-      if (choose(3) == 0) message.thinking = text();
-      const size_t n = 1 + choose(2);
-      std::vector<DialogueMessage> results;
-      for (size_t k = 0; k < n; ++k) {
-        const std::string id = "call0000" + std::to_string(n_calls_++ % 10);
-        const std::string name = k == 0 ? "get_weather" : "add";
-        message.calls.push_back({name, kArguments[choose(std::size(kArguments))], id});
-        results.push_back(
-            {ChatRole::kTool, kResults[choose(std::size(kResults))], {}, {}, name, id});
-      }
-      dialogue->messages.push_back(std::move(message));
-      if (is_last && choose(6) == 0) return;
-      for (DialogueMessage& result : results) dialogue->messages.push_back(std::move(result));
-    }
-    if (is_last && choose(2) == 0) return;
-    add(dialogue, ChatRole::kAssistant);
-    if (choose(3) == 0) dialogue->messages.back().thinking = text();
-  }
-
-  const bool switches_;
-  size_t n_calls_ = 0;
-  std::mt19937_64 random_{12};
-};
 
 }  // namespace
 
-std::optional<Dialogue> find_difference_with_tools(const StoredTemplate& stored,
-                                                   const TemplateRenderer& renderer) {
-  constexpr size_t kConversations = 250;
-  ToolGenerator generator(switches_thinking(renderer.source().reads));
-  std::vector<Dialogue> dialogues;
-  for (size_t i = 0; i < kConversations; ++i) dialogues.push_back(generator.next());
-  return first_difference(StoredForm(stored), renderer, dialogues);
+std::optional<Dialogue> prove_form(const TemplateRenderer& renderer, bool with_tools,
+                                   StoredTemplate* stored) {
+  const bool switches = switches_thinking(renderer.source().reads);
+  Comparison comparison(*stored, renderer);
+  // What differs most often comes first, so that less is rendered in vain.
+  if (with_tools) {
+    comparison.add(tool_dialogues(switches));
+    if (auto found = comparison.difference()) return found;
+  }
+  comparison.add(plain_dialogues(!(*stored)[ChatString::kDateFormat].empty()));
+  comparison.add(dialogues_of_words(*stored, renderer));
+  comparison.add(dialogues_of_numbers(renderer));
+  if (auto found = comparison.difference()) return found;
+  comparison.add(disordered_dialogues(Parts::kTexts, switches));
+  if (with_tools) {
+    const bool has_tools = !(*stored)[ChatString::kTool].empty();
+    comparison.add(disordered_dialogues(has_tools ? Parts::kAll : Parts::kCalls, switches));
+  }
+  refuse(comparison.refusals(), stored);
+  return comparison.difference(StoredForm(*stored));
 }
 
 }  // namespace cria::converter

@@ -10,17 +10,15 @@ namespace cria::converter {
 
 inline constexpr size_t kProofConversations = 400;
 
-// Renders kProofConversations both ways, each with the assistant's turn opened and without, and the
-// first of them with other dates. The same conversations every time: roles in turns and not, with
-// and without system texts, contents with white space, several scripts, control words of templates,
-// nothing, and much text. Then a hundred more with the texts that the template itself may look for,
-// and conversations as long as each of its numbers. Returns the first for which the form gives a
-// text that is not the template's; nullopt: none.
-[[nodiscard]] std::optional<Dialogue> find_difference(const StoredTemplate& stored,
-                                                      const TemplateRenderer& renderer);
-
-// The same for conversations with thinking, tools, calls and results.
-[[nodiscard]] std::optional<Dialogue> find_difference_with_tools(const StoredTemplate& stored,
-                                                                 const TemplateRenderer& renderer);
+// Renders conversations both ways, the same ones every time. kProofConversations of texts, each
+// with the assistant's turn opened and without, and the first of them with other dates: roles in
+// turns and not, with and without system texts, contents with white space, several scripts, control
+// words of templates, nothing, and much text. Then a hundred more with the texts that the template
+// itself may look for, and conversations as long as each of its numbers. with_tools: also with
+// thinking, tools, calls and results. Returns the first for which the form gives a text that is not
+// the template's, though nothing is odd about it; nullopt: none. What differs where messages are in
+// an unusual order (quant/chat_order.h), or contents blank, the form is made to refuse.
+[[nodiscard]] std::optional<Dialogue> prove_form(const TemplateRenderer& renderer, bool with_tools,
+                                                 StoredTemplate* stored);
 
 }  // namespace cria::converter

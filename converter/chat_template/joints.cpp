@@ -248,9 +248,13 @@ class JointFinder {
   }
 
   void add_rules(const Pair& pair, const Table& table) {
+    const std::string tools_slot = {'\0', format::kChatSlotTools};
     for (const auto& [values, joint] : table.second) {
-      stored_.rules.push_back({bit_of(pair.first), bit_of(pair.second), table.first, values,
-                               joint.trims, joint.leaves_out, joint.text});
+      // Without tools nothing stands there, and what the template then writes is not known.
+      const bool writes_tools = joint.text.find(tools_slot) != std::string::npos;
+      const uint32_t tools = writes_tools ? format::kChatHasTools : 0;
+      stored_.rules.push_back({bit_of(pair.first), bit_of(pair.second), table.first | tools,
+                               values | tools, joint.trims, joint.leaves_out, joint.text});
     }
   }
 

@@ -32,7 +32,7 @@ const Markers kMarkers[] = {
      {"<|end|>"},
      {"<|channel|>final<|message|>", "<|channel|>commentary<|message|>"},
      {"<|end|>", "<|return|>", "<|start|>assistant"}},
-    {"<|content|>",  // Solar: parts end alike, and a new one begins as a turn does
+    {"assistant<|think|>",  // Solar: parts end alike, and a new one begins as a turn does
      {"<|think|>"},
      {"<|end|>"},
      {"<|content|>"},
@@ -81,6 +81,13 @@ const Known kKnown[] = {
      true,
      [](CallForm* form) {
        set_json(form, {"<|python_tag|>"}, "");
+       form->flags = format::kCallsBare;
+     }},
+    // Llama 4's own template: an object, which may have markers around it.
+    {{"<|python_start|>", "<|python_end|>", "\"parameters\": "},
+     true,
+     [](CallForm* form) {
+       set_json(form, {"<|python_start|>"}, "<|python_end|>");
        form->flags = format::kCallsBare;
      }},
     // Llama 4: a list of Python's calls, which may have markers that no template names.
@@ -193,6 +200,13 @@ const Known kKnown[] = {
     {{"<|tool|>", "<|/tool|>"},
      false,
      [](CallForm* form) { set_json(form, {"<|tool_call|>"}, "<|/tool_call|>"); }},
+    // Templates that ask for an object as those of Llama 3 do.
+    {{"{\"name\": function name, \"parameters\": dictionary of argument name and its value}"},
+     false,
+     [](CallForm* form) {
+       set_json(form, {}, "");
+       form->flags = format::kCallsBare;
+     }},
     // Granite 3: a list behind a marker.
     {{"<|tool_call|>"}, false, [](CallForm* form) { set_json(form, {"<|tool_call|>"}, ""); }},
     // LFM2: Python's calls between markers that its template does not name; it begins as this.

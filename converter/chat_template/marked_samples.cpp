@@ -156,7 +156,7 @@ std::vector<Dialogue> tool_samples(bool switches_thinking) {
         add(before + r + "HUH");
       }
       if (before != "U") continue;
-      for (const std::string next : {"cR", "CRR", "xR"}) {
+      for (const std::string next : {"cR", "CRR", "hR", "xR"}) {
         add(before + r + next);
         add(before + r + next[0]);
         add(before + r + next + "H");

@@ -198,12 +198,15 @@ class PatternFinder {
     };
     std::vector<Around> ways;
     if (front + back == (*gaps0)[1]) ways.push_back({"", "", between});
-    for (size_t n = 0; n <= between.size(); ++n) {
-      const std::string behind = between.substr(0, n);
-      const std::string before = between.substr(n);
-      if (ends_with(front, before) && begins_with(back, behind) &&
-          without_end(front, before) + without_begin(back, behind) == (*gaps0)[1]) {
-        ways.push_back({before, behind, ""});
+    // What stands between two belongs to the one before, to both or to the one behind.
+    for (size_t n_shared = 0; n_shared <= between.size(); ++n_shared) {
+      for (size_t n = 0; n + n_shared <= between.size(); ++n) {
+        const std::string behind = between.substr(0, n);
+        const std::string before = between.substr(n + n_shared);
+        if (ends_with(front, before) && begins_with(back, behind) &&
+            without_end(front, before) + without_begin(back, behind) == (*gaps0)[1]) {
+          ways.push_back({before, behind, between.substr(n, n_shared)});
+        }
       }
     }
     const std::string slot_key = {'\0', format::kChatSlotKey};
@@ -280,10 +283,22 @@ class PatternFinder {
         stored_.result_trims = static_cast<uint8_t>(begin | end << 4);
         const DialogueMessage result = {ChatRole::kTool, padded, {}, {}, name, id};
         const auto written = StoredForm(stored_).result_text(result);
-        if (find_once(text, *written) != std::string::npos) return;
+        if (find_once(text, *written) != std::string::npos && is_written_so_by_its_call()) return;
       }
     }
     stored_[ChatString::kResult].clear();
+  }
+
+  // Whether it is also what is written for a result of the call before it: templates look for a
+  // call's name by its id.
+  [[nodiscard]] bool is_written_so_by_its_call() const {
+    const DialogueMessage result = {ChatRole::kTool, kResult, {}, {}, kName, kId};
+    const auto written = StoredForm(stored_).result_text(result);
+    for (const bool has_tools : {true, false}) {
+      const auto text = render({R"({"kq0x": "vq0x"})"}, kResult, has_tools, true, kId)[0];
+      if (text) return text->find(*written) != std::string::npos;
+    }
+    return true;
   }
 
   void find_tool(bool has_system) {

@@ -153,13 +153,25 @@ class Watch(NodeTransformer):
         return node
 
     def visit_Getattr(self, node):
-        self.generic_visit(node)
+        self.visit_looked_into(node, node.attr)
         if node.attr in TELLING_METHODS:
             node.node = self.watched(node.node, f"what {node.attr} makes of a text")
         return node
 
+    def visit_looked_into(self, node, key):
+        """A member of the first or last item: characters have none, so it tells that the text has one, no more."""
+        item = node.node
+        is_end = isinstance(item, nodes.Getitem) and item.arg in (nodes.Const(0), nodes.Neg(nodes.Const(1)))
+        if is_end and not hasattr(str, key):
+            self.generic_visit(item)
+        else:
+            self.generic_visit(node)
+
     def visit_Getitem(self, node):
-        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            self.visit_looked_into(node, node.arg.value)
+        else:
+            self.generic_visit(node)
         is_key = isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str)
         is_watched = node.arg.value in TELLING_METHODS if is_key else not cuts_one(node.arg)
         if is_watched:
@@ -279,7 +291,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.added_length = None  # to the length of what is said, once it was asked for
 
     def is_said(self, value):
-        return isinstance(value, str) and value and value not in self.known and value not in self.spoken_of
+        # Digits alone may be what a macro counted. Conversations that a template is tried with have more in them.
+        is_number = isinstance(value, str) and value.isdecimal() and len(value) < 10
+        return isinstance(value, str) and value and not is_number and value not in self.known and value not in self.spoken_of
 
     def watch(self, value, what):
         if self.is_said(value):

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "quant/chat_order.h"
 #include "quant/tokenizer_check.h"
 
 namespace cria::converter {
@@ -91,6 +92,11 @@ std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t k
   ChatTemplate chat = {};
   if (const char* wrong = check_chat_template(section, &chat)) throw std::runtime_error(wrong);
   return section;
+}
+
+uint32_t disorder_of(const Dialogue& dialogue) {
+  const RuntimeDialogue runtime(dialogue);
+  return chat_disorder(conversation_of(dialogue, runtime));
 }
 
 StoredForm::StoredForm(const StoredTemplate& stored)

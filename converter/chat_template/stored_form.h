@@ -50,6 +50,9 @@ struct StoredTemplate {
 // The file section. Throws std::runtime_error when it breaks a rule of the format.
 [[nodiscard]] std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind);
 
+// As chat_disorder (quant/chat_order.h) tells it.
+[[nodiscard]] uint32_t disorder_of(const Dialogue& dialogue);
+
 // A stored template as the runtime reads it.
 class StoredForm {
  public:

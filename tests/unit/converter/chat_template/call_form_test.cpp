@@ -100,6 +100,19 @@ TEST(CallFormTest, CallsOfEarlierAnswersTellHowTheyAreWritten) {
   }
 }
 
+TEST(CallFormTest, EmptyThinkingAndAnEmptyTextAreNoPartOfCalls) {
+  const Read read = read_form(
+      form_of("{% for m in messages %}<|{{ m.role }}|>"
+              "{% if m.tool_calls %}<|START_THINKING|><|END_THINKING|><do>"
+              "{% for t in m.tool_calls %}{{ t.function | tojson }}{% endfor %}</do><|end|>"
+              "{% if m.content is not none %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}"
+              "{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}"
+              "{% if add_generation_prompt %}<|assistant|>{% endif %}"));
+  EXPECT_EQ(read.kind, CallKind::kJson);
+  EXPECT_EQ(read.strings.at(CallString::kStart), "<do>");
+  EXPECT_EQ(read.strings.at(CallString::kEnd), "</do>");
+}
+
 TEST(CallFormTest, MarkersOfThinkingAreKnownWithoutCallsToo) {
   EXPECT_TRUE(form_of(turns("")).empty());
   const Read read = read_form(form_of("{# ends with </think> #}" + turns("")));

@@ -208,6 +208,32 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
   EXPECT_NE(problem_of(turns + std::string(70000, 'x')), "");
 }
 
+TEST(ChatTemplateImportTest, ASystemTextOfTheFamilyMayBeLong) {
+  CRIA_SKIP_UNDER_ASAN();
+  const std::string text = "{%- set usual = '" + std::string(6000, 'x') + "' %}";
+  EXPECT_EQ(
+      problem_of(text + "{%- if messages[0].role != 'system' %}{{- usual }}{%- endif %}" +
+                 "{%- for m in messages %}{{- m.role ~ ':' ~ m.content ~ ';' }}" +
+                 "{%- endfor %}{%- if add_generation_prompt %}{{- 'assistant:' }}{%- endif %}"),
+      "");
+}
+
+TEST(ChatTemplateImportTest, EmptyResultsAreTriedWhereATemplateHasNoTools) {
+  CRIA_SKIP_UNDER_ASAN();
+  const TemplateRenderer renderer(
+      "{%- for m in messages if m.content %}{{- '<' ~ m.role ~ '>' ~ m.content }}{%- endfor %}"
+      "{%- if add_generation_prompt %}{{- '<assistant>' }}{%- endif %}",
+      {});
+  const FoundForm found = find_form(renderer, true);
+  ASSERT_EQ(found.problem, "");
+  const StoredForm form(found.stored);
+  Dialogue dialogue = dialogue_of({{ChatRole::kUser, "u"}}, true);
+  dialogue.messages.push_back({ChatRole::kAssistant, "", {}, {{"f", "{}", "a"}}, {}, {}});
+  dialogue.messages.push_back({ChatRole::kTool, "", {}, {}, "f", "a"});
+  const auto rendered = render_all(renderer, {dialogue});
+  EXPECT_TRUE(!form.text(dialogue) || form.text(dialogue) == rendered[0]);
+}
+
 // Turns of Llama 3 whose contents are written as expression says, with something before each.
 std::string turns_of(const std::string& expression, const std::string& before = "") {
   return "{%- for message in messages %}" + before +
@@ -247,8 +273,8 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
     const std::string before =
         "{%- if (" + text + ") in message['content'] %}{{- 'X' }}{%- endif %}";
     const TemplateRenderer renderer(turns_of("message['content']", before), {});
-    const StoredTemplate stored = derive_template(renderer, false);
-    ASSERT_FALSE(find_difference(stored, renderer)) << text;
+    StoredTemplate stored = derive_template(renderer, false);
+    ASSERT_FALSE(prove_form(renderer, false, &stored)) << text;
     const std::string sought = text[1] == 'z' ? std::string(200, 'z') : "/no_think";
     EXPECT_FALSE(stored_text(stored, {{ChatRole::kUser, "say " + sought}}, true)) << text;
     EXPECT_TRUE(stored_text(stored, {{ChatRole::kUser, "say /no"}}, true)) << text;
@@ -314,12 +340,12 @@ TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
       "{% for m in messages %}{{ m.role }} on {{ strftime_now('%-d. %B %Y') }}: {{ m.content }}"
       "{% endfor %}",
       {});
-  const StoredTemplate stored = derive_template(renderer, false);
+  StoredTemplate stored = derive_template(renderer, false);
   EXPECT_EQ(stored[ChatString::kDate], "26. July 2024");
   EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
   EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, {2025, 3, 1}),
             "user on 1. March 2025: a");
-  EXPECT_FALSE(find_difference(stored, renderer));
+  EXPECT_FALSE(prove_form(renderer, false, &stored));
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// Conversations with thinking, tools, calls and results: what a stored form is compared on.
+#pragma once
+
+#include <vector>
+
+#include "converter/chat_template/dialogue.h"
+
+namespace cria::converter {
+
+// In order, as programs have them; the same ones every time.
+[[nodiscard]] std::vector<Dialogue> tool_dialogues(bool switches_thinking);
+
+// What conversations are made of: questions, answers and system texts; also thinking, calls and
+// results; also tools.
+enum class Parts { kTexts, kCalls, kAll };
+
+// Out of order in every way that quant/chat_order.h tells, most of them in one way alone.
+[[nodiscard]] std::vector<Dialogue> disordered_dialogues(Parts parts, bool switches_thinking);
+
+}  // namespace cria::converter
