@@ -20,7 +20,9 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "chat_template_kwargs",
     "content",
     "context",
+    "dimensions",
     "echo",
+    "encoding_format",
     "format",
     "frequency_penalty",
     "function_call",
@@ -29,6 +31,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "ignore_eos",
     "image_data",
     "images",
+    "input",
     "json_schema",
     "keep_alive",
     "logit_bias",
@@ -70,6 +73,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "top_k",
     "top_logprobs",
     "top_p",
+    "truncate",
     "with_pieces",
 });
 

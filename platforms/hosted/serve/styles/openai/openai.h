@@ -1,4 +1,4 @@
-// OpenAI's chats and completions: what reads them and what writes them.
+// OpenAI's chats, completions and embeddings: what reads them and what writes them.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,9 @@ namespace cria::hosted {
 // As ReadOrder.
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body);
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
+
+AnswerOrder embedding_order(const OrderContext& context, const Json& request,
+                            const std::string& body);
 
 std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
 std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);

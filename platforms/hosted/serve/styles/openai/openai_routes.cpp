@@ -46,6 +46,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
     {"POST", "/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
     {"POST", "/v1/completions", Key::kNeeded, nullptr, nullptr, &text_order},
+    {"POST", "/v1/embeddings", Key::kNeeded, nullptr, nullptr, &embedding_order},
 };
 
 }  // namespace
