@@ -3,8 +3,10 @@
 import base64
 import json
 import math
+import re
 import struct
 import threading
+import time
 import unittest
 
 import checkpoints
@@ -147,13 +149,22 @@ class Company(unittest.TestCase):
                 self.assertEqual(sum(answer == text for answer in found), 4)
 
     def test_a_client_that_leaves_ends_its_request(self):
-        with Server("--sessions", 1, "--backend", "exact") as server:
-            connection = server.connection()
-            connection.request("POST", "/v1/embeddings", json.dumps({"input": ["a fox and a bear " * 60] * 400}).encode())
-            while not any(slot["is_processing"] for slot in server.get("/slots").body):
-                pass
-            connection.close()
-            self.assertEqual(server.post("/v1/embeddings", {"input": "a"}).status, 200)
+        texts = [f"{i} " + "a fox and a bear " * 20 for i in range(2000)]
+        n_least = 40 * len(texts)
+        for path in ("/v1/embeddings", "/api/embed"):
+            with Server("--sessions", 1, "--backend", "exact", "--metrics", "--alias", "demo") as server:
+                connection = server.connection()
+                connection.request("POST", path, json.dumps({"model": "demo", "input": texts}).encode())
+                deadline = time.monotonic() + cli.PATIENCE_S
+                while self.n_read(server) == 0:
+                    self.assertLess(time.monotonic(), deadline)
+                connection.close()
+                self.assertEqual(server.post(path, {"model": "demo", "input": "a"}).status, 200)
+                self.assertLess(self.n_read(server), n_least // 2)
+
+    @staticmethod
+    def n_read(server):
+        return int(re.search(r"prompt_tokens_total (\d+)", server.get("/metrics").raw.decode())[1])
 
 
 if __name__ == "__main__":

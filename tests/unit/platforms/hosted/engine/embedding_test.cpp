@@ -53,7 +53,7 @@ AnswerRequest request_for(const std::vector<std::vector<uint32_t>>& texts, uint3
 // [texts][dimensions], each by itself in a session of its own.
 std::vector<float> alone(uint32_t pooling, const std::vector<std::vector<uint32_t>>& texts,
                          uint32_t dimensions) {
-  const ModelSession model(test::options_of(path_of(pooling), {}), {});
+  const ModelSession model(test::options_of(path_of(pooling), {.context = 128}), {});
   std::vector<float> row(cria_d_model(model.model()));
   const size_t width = dimensions != 0 ? dimensions : row.size();
   std::vector<float> rows;
@@ -100,7 +100,9 @@ TEST(EngineEmbeddings, AreThoseOfEachTextAlone) {
           EXPECT_EQ(drawn->all().front().ends.at(0).embeddings, nullptr);
           n_cached += summary.n_cached;
           // Rows of all tokens are not in what is held of them.
-          if (pooling >= 2) EXPECT_EQ(summary.n_cached, 0u);
+          if (pooling >= 2) {
+            EXPECT_EQ(summary.n_cached, 0u);
+          }
         }
       }
     }
