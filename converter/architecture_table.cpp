@@ -316,10 +316,6 @@ const char* what_it_is(std::string_view class_name, std::string_view model_type)
   return nullptr;
 }
 
-}  // namespace
-
-namespace {
-
 // Also the class without the output layer, as models of embeddings are saved.
 bool is_class(std::string_view name, std::string_view class_name) {
   constexpr std::string_view kWithHead = "ForCausalLM";
