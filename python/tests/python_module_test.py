@@ -861,7 +861,7 @@ def test_the_documents_code_runs(tooled, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(tooled, "demo.cria")
     blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), {})  # pylint: disable=exec-used
 

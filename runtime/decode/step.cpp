@@ -5,8 +5,15 @@
 #include "quant/all_zero.h"
 #include "runtime/decode/decoder.h"
 
+#ifndef CRIA_WITH_EMBEDDINGS
+#define CRIA_WITH_EMBEDDINGS 1
+#endif
+
 namespace cria {
 namespace {
+
+// Firmware that wants no hidden rows leaves them out: 400 bytes.
+constexpr bool kHasEmbeddings = CRIA_WITH_EMBEDDINGS != 0;
 
 // A place in the tokens of all turns.
 struct Cursor {
@@ -41,22 +48,29 @@ void visit_pieces(std::span<const cria_turn> turns, const Chunk& chunk, const Vi
   }
 }
 
-// Whether a turn's members say what fits together.
-bool is_valid(const cria_turn& turn) {
+// Whether what a turn says of hidden rows fits its other members, and this build.
+Status check_hidden(const cria_turn& turn) {
   const cria_hidden& hidden = turn.hidden;
-  const bool is_hidden_valid = hidden.rows == nullptr
-                                   ? hidden.n_rows == 0
-                                   : hidden.n_rows >= 1 && hidden.n_rows <= turn.n_tokens;
-  return turn.tokens != nullptr && turn.n_tokens != 0 && is_hidden_valid &&
-         (hidden.instead_of_logits == 0 || turn.all_logits == nullptr) && all_zero(hidden.reserved);
+  if constexpr (!kHasEmbeddings) {
+    return hidden.rows == nullptr && hidden.instead_of_logits == 0 ? Status::kOk
+                                                                   : Status::kUnsupported;
+  }
+  const bool are_rows_valid = hidden.rows == nullptr
+                                  ? hidden.n_rows == 0
+                                  : hidden.n_rows >= 1 && hidden.n_rows <= turn.n_tokens;
+  const bool is_valid = are_rows_valid && all_zero(hidden.reserved) &&
+                        (hidden.instead_of_logits == 0 || turn.all_logits == nullptr);
+  return is_valid ? Status::kOk : Status::kInvalidArgument;
 }
 
 // Whether a turn can be; it marks its session, so that it is found when it comes again.
 Status check_turn(const cria_workspace& w, const cria_turn& turn) {
   cria_session* session = turn.session;
-  if (session == nullptr || session->model != w.model || !is_valid(turn) || session->is_in_step) {
+  if (session == nullptr || session->model != w.model || turn.tokens == nullptr ||
+      turn.n_tokens == 0 || session->is_in_step) {
     return Status::kInvalidArgument;
   }
+  CRIA_TRY(check_hidden(turn));
   for (size_t i = 0; i < turn.n_tokens; ++i) {
     if (turn.tokens[i] >= w.model->scalars().vocab_size) return Status::kInvalidArgument;
   }
@@ -107,6 +121,7 @@ Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chu
 
 // Hidden rows, for the turns that want them.
 void keep_hidden(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
+  if constexpr (!kHasEmbeddings) return;
   const size_t width = w->model->scalars().d_model;
   visit_pieces(turns, chunk, [&](const Piece& piece) {
     const cria_hidden& hidden = piece.turn->hidden;
@@ -122,7 +137,7 @@ void keep_hidden(cria_workspace* w, std::span<const cria_turn> turns, const Chun
 
 // Whether a turn's last logits, and no others, are wanted.
 bool wants_last(const cria_turn& turn) {
-  return turn.all_logits == nullptr && turn.hidden.instead_of_logits == 0;
+  return turn.all_logits == nullptr && (!kHasEmbeddings || turn.hidden.instead_of_logits == 0);
 }
 
 // The session of a turn whose last logits alone are wanted keeps what its last row came to, so that
@@ -173,7 +188,7 @@ void commit(std::span<const cria_turn> turns) {
     cria_session* session = turn.session;
     std::copy(turn.tokens, turn.tokens + turn.n_tokens, session->history + session->position);
     session->position += static_cast<uint32_t>(turn.n_tokens);
-    session->has_logits = turn.hidden.instead_of_logits == 0;
+    session->has_logits = !kHasEmbeddings || turn.hidden.instead_of_logits == 0;
     if (turn.all_logits == nullptr) continue;
     const size_t vocab_size = session->model->scalars().vocab_size;
     const float* last = turn.all_logits + (turn.n_tokens - 1) * vocab_size;

@@ -544,7 +544,7 @@ cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size
 cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                          size_t n_tokens);
 
-/* What the output matrix would read: the rows after the model's last norm. */
+/* Rows after the last norm. CRIA_UNSUPPORTED unless zero where a library was built without. */
 typedef struct cria_hidden {
   float* rows;   /* null, or those of a turn's last n_rows tokens, [n_rows][cria_d_model] */
   size_t n_rows; /* 1 to the turn's n_tokens; 0 where rows is null */
@@ -589,7 +589,7 @@ cria_pooling cria_embedding_pooling(const cria_model* model);
  * text with CRIA_ENCODE_SPECIAL: models of embeddings are trained with the tokens that this adds.
  * The same bits on every target (exact backend), however many threads and rows at once.
  * config.step_progress hears of steps of at most prefill_chunk tokens each. Errors: those of
- * cria_step; the session is empty then. */
+ * cria_step; the session is empty then. CRIA_UNSUPPORTED: this library was built without. */
 cria_status cria_embed(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                        size_t n_tokens, uint32_t dimensions, float* embedding);
 

@@ -99,6 +99,7 @@ class Embed(unittest.TestCase):
             self.assertEqual(refused.code, USAGE, options)
             self.assertIn(said, refused.err)
         self.assertEqual(cria("embed", self.last, stdin=b"").out, "")
+        self.assertEqual(len(rows(self.last, "--text", "")), 1)  # what the tokenizer adds is a text
         without = cli.converted(checkpoints.embedding("embed_ids"), "--no-tokenizer")
         self.assertEqual(cria("embed", without).code, BAD_INPUT)
 

@@ -400,7 +400,7 @@ bool is_command(const CLI::App& app, const std::string& name) {
 std::vector<std::string> options_of_texts(const CLI::App& command) {
   const std::string& name = command.get_name();
   if (name == "run") return {"--prompt"};
-  if (name == "logits") return {"--text"};
+  if (name == "logits" || name == "embed") return {"--text"};
   if (name == "calls") return {"--opened"};
   return {};
 }
