@@ -316,6 +316,14 @@ const char* what_it_is(std::string_view class_name, std::string_view model_type)
   return nullptr;
 }
 
+// Also the class without the output layer, as models of embeddings are saved.
+bool is_class(std::string_view name, std::string_view class_name) {
+  constexpr std::string_view kWithHead = "ForCausalLM";
+  if (name == class_name) return true;
+  if (!class_name.ends_with(kWithHead)) return false;
+  return name == std::string(class_name.substr(0, class_name.size() - kWithHead.size())) + "Model";
+}
+
 }  // namespace
 
 const ArchitectureRow& find_architecture(const JsonObject& config) {
@@ -326,7 +334,7 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
     config.refuse("architectures", "is missing; " + supported_architectures());
   }
   for (const ArchitectureRow& row : kArchitectures) {
-    const bool same_class = class_name.empty() || class_name == row.class_name;
+    const bool same_class = class_name.empty() || is_class(class_name, row.class_name);
     const bool same_type = !model_type || *model_type == row.model_type;
     if (same_class && same_type) return row;
   }

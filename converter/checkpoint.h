@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "converter/embedding_modules.h"
 #include "converter/json_input.h"
 #include "converter/source_tensor.h"
 #include "converter/tensor_names.h"
@@ -28,7 +29,8 @@ struct ConfigFiles {
   std::vector<std::string> warnings;
   // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
   std::vector<float> rope_factors;
-  StoredForm form;  // what the kind of file says of it
+  StoredForm form;                            // what the kind of file says of it
+  std::optional<EmbeddingModules> embedding;  // of a model of embeddings
 };
 
 class Checkpoint {

@@ -70,6 +70,9 @@ void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
                              "; " + supported_architectures());
     }
   }
+  if (!config.boolean("is_causal").value_or(true)) {
+    config.refuse("is_causal", "is false: tokens that attend to later ones are not supported");
+  }
   // Where it is silent, such a model has experts.
   if (row.is_hybrid) (void)config.required_count("num_local_experts");
   for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
@@ -395,6 +398,10 @@ ImportedConfig import_config(const ConfigFiles& files) {
   imported.architecture = row.class_name;
   ModelScalars& model = imported.config.model;
   read_sizes(config, row, &model);
+  if (files.embedding) {
+    model.pooling = static_cast<uint32_t>(files.embedding->pooling);
+    if (files.embedding->is_unit) model.flags |= format::kUnitEmbeddings;
+  }
   const LayerKind layer = read_layer(config, row, &model);
   std::vector<LayerKind> layers = read_layers(config, row, layer, model.n_layers);
   read_experts(config, row, &layers);

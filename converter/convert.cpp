@@ -246,7 +246,8 @@ class Conversion {
     apply_options(options_, &parts_.model);
     parts_.model.compression = static_cast<uint32_t>(file_compression(options_, parts_.view()));
     std::vector<std::string> warnings;
-    if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
+    if (embedding_is_tied(checkpoint, imported.tied_embedding, parts_.model.pooling != 0,
+                          &warnings)) {
       parts_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);

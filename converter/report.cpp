@@ -313,6 +313,13 @@ std::string experts_text(const Config& config) {
               n_chosen);
 }
 
+std::string embeddings_text(const format::ModelScalars& m) {
+  constexpr const char* kNames[] = {"", "last token", "mean", "first token"};
+  if (m.pooling == 0) return "";
+  const bool is_unit = (m.flags & format::kUnitEmbeddings) != 0;
+  return std::string("\n  embeddings: ") + kNames[m.pooling] + (is_unit ? ", of length 1" : "");
+}
+
 std::string headline(const ConversionReport& report) {
   const Config config = report.config();
   const format::ModelScalars& m = *config.model;
@@ -335,6 +342,7 @@ std::string headline(const ConversionReport& report) {
     text += line("\n  RoPE: short factors up to %u positions of context, long ones beyond",
                  table.original_context);
   }
+  text += embeddings_text(m);
   return text + "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name +
          "\n";
 }

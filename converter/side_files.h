@@ -22,6 +22,8 @@ enum class SideFile : uint8_t {
   kChatTemplateJinja,
   kChatTemplateJson,
   kAdapterConfig,
+  kModules,
+  kPoolingConfig,
 };
 
 struct SideFileKind {
@@ -49,6 +51,8 @@ inline constexpr SideFileKind kSideFiles[] = {
     {SideFile::kChatTemplateJinja, "chat_template.jinja", kMaxTemplateBytes},
     {SideFile::kChatTemplateJson, "chat_template.json", 1 << 20},
     {SideFile::kAdapterConfig, "adapter_config.json", 1 << 20},
+    {SideFile::kModules, "modules.json", 1 << 16},
+    {SideFile::kPoolingConfig, "1_Pooling/config.json", 1 << 16},
 };
 
 [[nodiscard]] std::filesystem::path side_file_path(const std::filesystem::path& folder,

@@ -136,11 +136,11 @@ bool is_zero_bias(const SourceTensor& tensor) {
   return std::all_of(values.begin(), values.end(), [](float value) { return value == 0.0F; });
 }
 
-bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
+bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied, bool needs_no_head,
                        std::vector<std::string>* warnings) {
-  if (!config_says_tied) return false;
   const SourceTensor* embedding = checkpoint.find(kEmbeddingName);
   const SourceTensor* lm_head = checkpoint.find(kLmHeadName);
+  if (!config_says_tied) return needs_no_head && embedding != nullptr && lm_head == nullptr;
   if (embedding == nullptr || lm_head == nullptr) {
     if (!checkpoint.unties()) return true;
   } else {

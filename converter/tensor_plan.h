@@ -32,9 +32,10 @@ struct TensorPlan {
 [[nodiscard]] bool is_zero_bias(const SourceTensor& tensor);
 
 // Whether one matrix serves as embedding and as output layer. config_says_tied is config.json's
-// word; a checkpoint that stores two different matrices overrules it, with a warning.
+// word; a checkpoint that stores two different matrices overrules it, with a warning. One without
+// an output layer that needs none, as a model of embeddings, has the embedding there.
 [[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
-                                     std::vector<std::string>* warnings);
+                                     bool needs_no_head, std::vector<std::string>* warnings);
 
 // config has passed check_config; formats are those of its tensors, in the canonical order. Throws
 // ProgramError for a tensor that is missing, has another shape than the config says, or a number

@@ -142,11 +142,20 @@ inline constexpr uint32_t kTiedEmbedding = 1 << 0;
 // Scales of int4 and int4nl may be negative; only where some matrix has such scales.
 inline constexpr uint32_t kSignedScales = 1 << 1;
 inline constexpr uint32_t kLearnedPositions = 1 << 2;
-inline constexpr uint32_t kKnownModelFlags = 0x7;
+inline constexpr uint32_t kUnitEmbeddings = 1 << 3;  // of length 1; only with a pooling
+inline constexpr uint32_t kKnownModelFlags = 0xf;
 
 enum class Norm : uint8_t {
   kRms = 1,
   kLayerNorm = 2,  // with biases
+};
+
+// How the rows of a text's tokens, after the last norm, become its embedding.
+enum class Pooling : uint32_t {
+  kUnsaid = 0,  // no model of embeddings
+  kLast = 1,
+  kMean = 2,
+  kFirst = 3,
 };
 
 // Rates at which RoPE turns pairs of elements; the rates themselves are the tensor kRope.
@@ -184,9 +193,9 @@ struct ModelScalars {
   uint32_t n_end_tokens;
   uint32_t end_tokens[kMaxEndTokens];  // generation stops at any of them; unused ones are zero
   uint32_t n_rope_tables;
-  uint32_t reserved;
+  uint32_t pooling;                       // Pooling
   RopeTable rope_tables[kMaxRopeTables];  // unused ones are zero
-  uint8_t reserved2[32];
+  uint8_t reserved[32];
 };
 static_assert(sizeof(ModelScalars) == 256);
 static_assert(offsetof(ModelScalars, norm_epsilon) == 44);

@@ -86,6 +86,7 @@ constexpr FieldRow kScalarFields[] = {
     CRIA_FIELD(ModelScalars, per_layer_sum_multiplier, 0, -FLT_MAX, FLT_MAX),
     CRIA_FIELD(ModelScalars, n_end_tokens, 0, 0u, format::kMaxEndTokens),
     CRIA_FIELD(ModelScalars, n_rope_tables, 0, 0u, format::kMaxRopeTables),
+    CRIA_FIELD(ModelScalars, pooling, 0, 0u, static_cast<uint32_t>(format::Pooling::kFirst)),
 };
 
 // Blocks that use a field.
@@ -410,6 +411,7 @@ const char* check_scalars(const ModelScalars& m) {
     if (!holds(row, &m, true)) return row.name;
   }
   if (m.planned_context > m.max_context) return "planned_context"_reason;
+  if ((m.flags & format::kUnitEmbeddings) != 0 && m.pooling == 0) return "flags"_reason;
   if ((m.flags & format::kLearnedPositions) != 0 &&
       uint64_t{m.max_context} * m.d_model > format::kMaxVectorLength) {
     return "max_context"_reason;
@@ -417,7 +419,7 @@ const char* check_scalars(const ModelScalars& m) {
   if (const char* field = check_tokens(m)) return field;
   if (const char* field = check_rope_tables(m)) return field;
   if (const char* field = check_per_layer(m)) return field;
-  if (m.reserved != 0 || !all_zero(m.reserved2)) return "reserved"_reason;
+  if (!all_zero(m.reserved)) return "reserved"_reason;
   if (!kHasVariants && !is_plain(m)) return kLeftOut;
   return config_bytes(m) > format::kMaxConfigBytes ? "n_counts"_reason : nullptr;
 }

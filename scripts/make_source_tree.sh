@@ -80,6 +80,9 @@ cat >"$out/src/cria_config.h" <<'END'
 #ifndef CRIA_WITH_TOOLS
 #define CRIA_WITH_TOOLS 1 /* tools, calls and results in conversations: 7 KB */
 #endif
+#ifndef CRIA_WITH_EMBEDDINGS
+#define CRIA_WITH_EMBEDDINGS 1 /* give hidden rows and embeddings of texts: 400 bytes, and cria_embed where it is called */
+#endif
 #define CRIA_WITH_XNNPACK 0
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
@@ -98,7 +101,7 @@ cat >"$out/src/cria_config.h" <<'END'
 
 #endif
 END
-for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp quant/chat_text.cpp; do
+for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp quant/chat_text.cpp runtime/decode/step.cpp; do
   { echo '#include "cria_config.h"'; cat "$out/src/$file"; } >"$out/file"
   mv "$out/file" "$out/src/$file"
 done

@@ -155,12 +155,30 @@ class ConfigWriter {
     files.key_names = std::move(names_);
     files.rope_factors = facts_.rope_factors;
     files.form = architecture_.form;
+    files.embedding = embedding();
     return files;
   }
 
  private:
   [[nodiscard]] std::string key(const char* name) const {
     return std::string(architecture_.name) + "." + name;
+  }
+  // Whoever runs such a file gives embeddings the length 1.
+  [[nodiscard]] std::optional<EmbeddingModules> embedding() const {
+    constexpr format::Pooling kPoolings[] = {format::Pooling::kUnsaid, format::Pooling::kMean,
+                                             format::Pooling::kFirst, format::Pooling::kLast};
+    const std::string causal = key("attention.causal");
+    if (!metadata_.boolean(causal).value_or(true)) {
+      metadata_.refuse(causal, "is false: tokens that attend to later ones are not supported");
+    }
+    const std::string name = key("pooling_type");
+    const uint32_t type = metadata_.count(name).value_or(0);
+    if (type >= std::size(kPoolings)) {
+      metadata_.refuse(name, std::to_string(type) +
+                                 " is not supported: 1 (mean), 2 (cls) and 3 (last) are read");
+    }
+    if (type == 0) return std::nullopt;
+    return EmbeddingModules{kPoolings[type], true};
   }
   // The key that gives config's value: from now on errors call that so.
   std::string named(const char* config, const char* name) { return names_[config] = key(name); }

@@ -21,6 +21,7 @@ from ._results import Answer, Ending, FloatArray, LayerKind, MemoryPlan, ModelIn
 
 _MIXERS = ("none", "attention", "latent_attention", "short_convolution", "delta_rule", "state_space")
 _FEED_FORWARDS = ("none", "dense", "experts")
+_MOST_ROWS = 256  # hidden ones that are held at once
 
 
 def _layer_kind(info: s.ModelInfoStruct, index: int) -> LayerKind:
@@ -112,6 +113,8 @@ class Model:
             bos_token=None if found.bos_token == s.NO_TOKEN else found.bos_token,
             has_tokenizer=bool(found.has_tokenizer),
             compressed=bool(found.compressed),
+            pooling=s.Pooling(found.pooling).name.lower() if found.pooling else None,
+            unit_embeddings=bool(found.unit_embeddings),
             layer_kinds=tuple(_layer_kind(found, i) for i in range(found.n_layer_kinds)),
             **{name: getattr(found, name) for name in (
                 "group_size", "n_parameters", "n_active_parameters", "n_layers", "d_model", "vocab_size",
@@ -188,6 +191,55 @@ class Model:
                 ctypes.memmove(floats, lib.cria_logits(self._engine.host.session), len(out))
             del floats
             return _as_array(out, (n_vocab,) if last else (n_rows, n_vocab))
+
+    # Embeddings -------------------------------------------------------------------------------------------------------
+
+    @overload
+    def embed(self, texts: str, *, dimensions: Optional[int] = None) -> FloatArray: ...
+
+    @overload
+    def embed(self, texts: Sequence[str], *, dimensions: Optional[int] = None) -> FloatArray: ...
+
+    def embed(self, texts: Union[str, Sequence[str]], *, dimensions: Optional[int] = None) -> FloatArray:
+        """What texts mean, as rows of numbers: the closer two rows point, the closer their texts are. An array as that of
+        logits, [texts][d_model], or of one text as a string [d_model].
+
+        Rows are pooled and have the length 1 as the model's file says; where it says nothing they are those of the last
+        token, of length 1. dimensions: only so many of the first values, of length 1 again if they were.
+        """
+        said = [texts] if isinstance(texts, str) else list(texts)
+        for text in said:
+            check_type("texts", text, str)
+        if not said:
+            raise ValueError("there are no texts")
+        with self._engine.lock:
+            self._begin()
+            n_values = self._engine.host.info.d_model
+            width = n_values if dimensions is None else count_of("dimensions", dimensions, 1, n_values)
+            out = bytearray(4 * len(said) * width)
+            for i, text in enumerate(said):
+                out[4 * i * width:4 * (i + 1) * width] = bytes(self._embedding(text, width))[:4 * width]
+            return _as_array(out, (width,) if isinstance(texts, str) else (len(said), width))
+
+    def _embedding(self, text: str, width: int) -> Any:
+        """Of one text: floats of which the first `width` count."""
+        engine, host = self._engine, self._engine.host
+        ids = token_array(engine.encode(text, s.ENCODE_SPECIAL), engine.vocab_size)
+        if not len(ids):
+            raise ValueError("a text has no tokens")
+        pooling, n_values = lib.cria_embedding_pooling(host.model), host.info.d_model
+        part = len(ids) if pooling == s.Pooling.LAST else min(len(ids), _MOST_ROWS)
+        rows = (ctypes.c_float * (n_values * (1 if pooling == s.Pooling.LAST else part)))()
+        embedding = (ctypes.c_float * n_values)()
+        check(lib.cria_reset(host.session, 0))
+        for first in range(0, len(ids), part):
+            n = min(part, len(ids) - first)
+            n_rows = 1 if pooling == s.Pooling.LAST else n
+            tokens = ctypes.cast(ctypes.byref(ids, 4 * first), ctypes.POINTER(ctypes.c_uint32))
+            engine.read(s.Turn(host.session, tokens, n, None, s.Hidden(rows, n_rows, 1)))
+            check(lib.cria_embedding_add(host.model, rows, n_rows, first + n - n_rows, embedding))
+        check(lib.cria_embedding_finish(host.model, len(ids), width, embedding))
+        return embedding
 
     # Answers ----------------------------------------------------------------------------------------------------------
 

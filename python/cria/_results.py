@@ -20,7 +20,7 @@ class FloatArray(Protocol):
 
     @property
     def shape(self) -> Any:
-        """(tokens, vocabulary), or (vocabulary,)."""
+        """(tokens, vocabulary), or (vocabulary,); of embeddings (texts, dimensions)."""
 
     def __len__(self) -> int: ...
 
@@ -73,6 +73,8 @@ class ModelInfo:
     active_bytes: int
     has_tokenizer: bool
     compressed: bool
+    pooling: Optional[str]  # of a model of embeddings: "last", "mean" or "first", the tokens that they come from
+    unit_embeddings: bool
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,6 +71,14 @@ class CallProgress(enum.IntEnum):
     CLOSED = 3
 
 
+class Pooling(enum.IntEnum):
+    """cria_pooling."""
+
+    LAST = 1
+    MEAN = 2
+    FIRST = 3
+
+
 class ChatEnd(enum.IntEnum):
     """cria_chat_end."""
 
@@ -107,8 +115,9 @@ class ModelInfoStruct(ctypes.Structure):
         ("embedding_format", c_int),
         ("group_size", c_uint32),
         ("chat_template", c_uint32),
-        *((name, c_uint8) for name in ("tied_embedding", "compressed", "has_tokenizer", "signed_scales", "can_drop")),
-        ("reserved", c_uint8 * 3),
+        *((name, c_uint8) for name in (
+            "tied_embedding", "compressed", "has_tokenizer", "signed_scales", "can_drop", "pooling", "unit_embeddings")),
+        ("reserved", c_uint8 * 1),
         ("config_bytes", c_uint32),
         ("private_config", c_uint64 * 512),
         ("refused", c_char_p),
@@ -203,10 +212,17 @@ class ConversationStruct(ctypes.Structure):
                 ("parts", c_void_p), ("tools", c_void_p), ("n_tools", c_size_t)]
 
 
+class Hidden(ctypes.Structure):
+    """cria_hidden."""
+
+    _fields_ = [("rows", POINTER(c_float)), ("n_rows", c_size_t), ("instead_of_logits", c_uint8), ("reserved", c_uint8 * 7)]
+
+
 class Turn(ctypes.Structure):
     """cria_turn."""
 
-    _fields_ = [("session", c_void_p), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t), ("all_logits", POINTER(c_float))]
+    _fields_ = [("session", c_void_p), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t), ("all_logits", POINTER(c_float)),
+                ("hidden", Hidden)]
 
 
 class LogitBias(ctypes.Structure):

@@ -92,6 +92,7 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
     names = {
         "cria_model_info": structs.ModelInfoStruct, "cria_memory_plan": structs.MemoryPlanStruct,
         "cria_text_state": structs.TextState, "cria_message": structs.MessageStruct, "cria_turn": structs.Turn,
+        "cria_hidden": structs.Hidden,
         "cria_logit_bias": structs.LogitBias, "cria_sampling": structs.Sampling, "cria_chat_config": structs.ChatConfig,
         "cria_chat_piece": structs.ChatPiece, "cria_json_problem": structs.JsonProblem, "cria_json_state": structs.JsonState,
         "cria_host_options": structs.HostOptions, "cria_host": structs.Host, "cria_host_problem": structs.HostProblem,
@@ -593,6 +594,48 @@ def test_tokens_are_the_programs(demo, model):
             model.detokenize(wrong)
 
 
+def test_embeddings_are_the_programs(demo, tmp_path, monkeypatch):
+    sys.path.insert(0, str(SOURCE / "tests/cli"))
+    import checkpoints
+    texts = ["Once upon a time there was a fox.", "The bear", "a " * 200]
+    mean = cli.converted(checkpoints.embedding("python_mean", modules=[checkpoints.TRANSFORMER, checkpoints.POOLING],
+                                               pooling={"pooling_mode_mean_tokens": True}), "--weights", "f32")
+    for path, pooling in ((demo, None), (mean, "mean")):
+        for dimensions in (None, 7):
+            options = ("--dimensions", dimensions) if dimensions else ()
+            wanted = [json.loads(line) for line in program("embed", path, *options, input="\n".join(texts).encode()).splitlines()]
+            with cria.Model(path, prefill_chunk=5) as opened:
+                assert (opened.info.pooling, opened.info.unit_embeddings) == (pooling, False)
+                for has_numpy in (True, False):
+                    if not has_numpy:
+                        monkeypatch.setitem(sys.modules, "numpy", None)
+                    found = opened.embed(texts, dimensions=dimensions)
+                    assert found.shape == (3, dimensions or opened.info.d_model)
+                    assert [[floats(x) for x in row] for row in found.tolist()] == [[floats(x) for x in row] for row in wanted]
+                    one = opened.embed(texts[1], dimensions=dimensions)
+                    assert one.shape == (dimensions or opened.info.d_model,)
+                    assert one.tolist() == found.tolist()[1]
+                    monkeypatch.undo()
+    with cria.Model(mean) as opened:
+        with pytest.raises(ValueError):
+            opened.embed([])
+        assert len(opened.embed("")) == 256  # with a BOS a text without letters has a token
+        for wrong in (0, 257, True, 1.5):
+            with pytest.raises((ValueError, TypeError)):
+                opened.embed("a", dimensions=wrong)
+        for wrong in (3, [3], None, [b"a"]):
+            with pytest.raises(TypeError):
+                opened.embed(wrong)
+        with pytest.raises(cria.CriaError) as refused:
+            opened.embed(["a", "a fox " * 600])
+        assert refused.value.status == cria.Status.CRIA_CONTEXT_FULL
+
+
+def floats(number):
+    """As float32: the program writes the shortest text that is the number again."""
+    return ctypes.c_float(number).value
+
+
 def test_logits_are_the_programs(demo, model, tmp_path, monkeypatch):
     tokens = model.tokenize("Once upon a time", add_special=True)
     program("logits", demo, "--ids", ",".join(map(str, tokens)), "-o", tmp_path / "logits")
@@ -818,7 +861,7 @@ def test_the_documents_code_runs(tooled, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(tooled, "demo.cria")
     blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), {})  # pylint: disable=exec-used
 

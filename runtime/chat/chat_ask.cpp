@@ -169,7 +169,7 @@ Status plan_question(cria_chat* c, cria_workspace* w, const Question& question) 
 
 void give_turn(cria_chat* c, cria_turn* turn) {
   c->step_end = c->session->position + c->n_next;
-  *turn = {c->session, c->memory.next, c->n_next, nullptr};
+  *turn = {c->session, c->memory.next, c->n_next, nullptr, {}};
 }
 
 bool is_plan_read(const cria_chat& c) { return c.session->position == c.step_end; }

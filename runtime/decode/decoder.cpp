@@ -173,10 +173,15 @@ Status forward(cria_workspace* w, size_t n) {
   return Status::kOk;
 }
 
+void hidden_rows(cria_workspace* w, size_t first, size_t n, float* hidden) {
+  const Step s = begin_step(*w, n);
+  normalize_last(s, w->model->weights, s.x + first * s.model().d_model, hidden);
+}
+
 Status output(cria_workspace* w, size_t first, size_t n, float* logits) {
   const Weights& weights = w->model->weights;
   const Step s = begin_step(*w, n);
-  normalize_last(s, weights, s.x + first * s.model().d_model, s.normed);
+  hidden_rows(w, first, n, s.normed);
   CRIA_TRY(linear(s, s.normed, {{weights.lm_head, logits}}));
   finish_logits(s, n, logits);
   return Status::kOk;

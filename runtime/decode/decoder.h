@@ -15,6 +15,9 @@ namespace cria {
 // logits [n][vocab_size] of rows [first, first + n) of w->step.x.
 [[nodiscard]] Status output(cria_workspace* w, size_t first, size_t n, float* logits);
 
+// hidden [n][d_model], what the output matrix reads of those rows.
+void hidden_rows(cria_workspace* w, size_t first, size_t n, float* hidden);
+
 // What forward and output do, in parts, for those who bring rows and memory of their own.
 
 // What layers read of a row: x [d_model], its token's row of the embedding, is scaled in place, and

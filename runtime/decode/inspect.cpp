@@ -27,6 +27,9 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_INT4 == static_cast<int>(format::NumberFormat::kInt4) &&
               CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl) &&
               CRIA_INT8G32 == static_cast<int>(format::NumberFormat::kInt8G32));
+static_assert(CRIA_POOLING_LAST == static_cast<int>(format::Pooling::kLast) &&
+              CRIA_POOLING_MEAN == static_cast<int>(format::Pooling::kMean) &&
+              CRIA_POOLING_FIRST == static_cast<int>(format::Pooling::kFirst));
 
 // How many of a tensor's matrices a token reads; of a table it reads a row.
 uint32_t matrices_read(const Config& c, const TensorSpec& spec) {
@@ -117,6 +120,8 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->compressed = is_stored(c) ? 0 : 1;
   info->signed_scales = has_flag(c, format::kSignedScales) ? 1 : 0;
   info->can_drop = can_drop(c) ? 1 : 0;
+  info->pooling = static_cast<uint8_t>(m.pooling);
+  info->unit_embeddings = has_flag(c, format::kUnitEmbeddings) ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
 }
 

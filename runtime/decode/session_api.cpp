@@ -56,6 +56,10 @@ uint32_t cria_vocab_size(const cria_model* model) {
   return model != nullptr ? model->scalars().vocab_size : 0;
 }
 
+uint32_t cria_d_model(const cria_model* model) {
+  return model != nullptr ? model->scalars().d_model : 0;
+}
+
 int cria_is_end_token(const cria_model* model, uint32_t token) {
   if (model == nullptr) return 0;
   const cria::format::ModelScalars& c = model->scalars();

@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "quant/all_zero.h"
 #include "runtime/decode/decoder.h"
+
+#ifndef CRIA_WITH_EMBEDDINGS
+#define CRIA_WITH_EMBEDDINGS 1
+#endif
 
 namespace cria {
 namespace {
+
+// Firmware that wants no hidden rows leaves them out: 400 bytes.
+constexpr bool kHasEmbeddings = CRIA_WITH_EMBEDDINGS != 0;
 
 // A place in the tokens of all turns.
 struct Cursor {
@@ -40,6 +48,21 @@ void visit_pieces(std::span<const cria_turn> turns, const Chunk& chunk, const Vi
   }
 }
 
+// Whether what a turn says of hidden rows fits its other members, and this build.
+Status check_hidden(const cria_turn& turn) {
+  const cria_hidden& hidden = turn.hidden;
+  if constexpr (!kHasEmbeddings) {
+    return hidden.rows == nullptr && hidden.instead_of_logits == 0 ? Status::kOk
+                                                                   : Status::kUnsupported;
+  }
+  const bool are_rows_valid = hidden.rows == nullptr
+                                  ? hidden.n_rows == 0
+                                  : hidden.n_rows >= 1 && hidden.n_rows <= turn.n_tokens;
+  const bool is_valid = are_rows_valid && all_zero(hidden.reserved) &&
+                        (hidden.instead_of_logits == 0 || turn.all_logits == nullptr);
+  return is_valid ? Status::kOk : Status::kInvalidArgument;
+}
+
 // Whether a turn can be; it marks its session, so that it is found when it comes again.
 Status check_turn(const cria_workspace& w, const cria_turn& turn) {
   cria_session* session = turn.session;
@@ -47,6 +70,7 @@ Status check_turn(const cria_workspace& w, const cria_turn& turn) {
       turn.n_tokens == 0 || session->is_in_step) {
     return Status::kInvalidArgument;
   }
+  CRIA_TRY(check_hidden(turn));
   for (size_t i = 0; i < turn.n_tokens; ++i) {
     if (turn.tokens[i] >= w.model->scalars().vocab_size) return Status::kInvalidArgument;
   }
@@ -64,19 +88,6 @@ Status check_turns(const cria_workspace& w, std::span<const cria_turn> turns) {
   }
   for (const cria_turn& turn : turns.first(n_checked)) turn.session->is_in_step = false;
   return status;
-}
-
-// Rows of a session that a chunk may hold: they are all written before the first of them is read,
-// and must not take the places of what that one attends to.
-uint32_t most_rows(const cria_session& session) {
-  uint32_t most = UINT32_MAX;
-  for (size_t kind = 0; kind < session.caches().size(); ++kind) {
-    const uint32_t window = session.model->config.kinds[kind].window;
-    const KvCache& cache = session.caches()[kind];
-    if (window == 0 || cache.n_parts == 0 || cache.n_positions == session.context) continue;
-    most = std::min(most, cache.n_positions - window + 1);
-  }
-  return most;
 }
 
 // Fills the workspace's rows with what comes next, and moves the cursor behind it.
@@ -108,12 +119,33 @@ Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chu
   return status;
 }
 
+// Hidden rows, for the turns that want them.
+void keep_hidden(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
+  if constexpr (!kHasEmbeddings) return;
+  const size_t width = w->model->scalars().d_model;
+  visit_pieces(turns, chunk, [&](const Piece& piece) {
+    const cria_hidden& hidden = piece.turn->hidden;
+    if (hidden.rows == nullptr) return;
+    const size_t first_wanted = piece.turn->n_tokens - hidden.n_rows;
+    const size_t first = std::max(piece.first_token, first_wanted);
+    const size_t end = piece.first_token + piece.n;
+    if (first >= end) return;
+    hidden_rows(w, piece.first_row + first - piece.first_token, end - first,
+                hidden.rows + (first - first_wanted) * width);
+  });
+}
+
+// Whether a turn's last logits, and no others, are wanted.
+bool wants_last(const cria_turn& turn) {
+  return turn.all_logits == nullptr && (!kHasEmbeddings || turn.hidden.instead_of_logits == 0);
+}
+
 // The session of a turn whose last logits alone are wanted keeps what its last row came to, so that
 // its logits stay what they are until all of the step's rows are computed.
 void keep_last_rows(const cria_workspace& w, std::span<const cria_turn> turns, const Chunk& chunk) {
   const size_t width = w.model->scalars().d_model;
   visit_pieces(turns, chunk, [&](const Piece& piece) {
-    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
+    if (!piece.ends_turn() || !wants_last(*piece.turn)) return;
     const float* row = w.step.x + (piece.first_row + piece.n - 1) * width;
     std::copy(row, row + width, piece.turn->session->last_row);
   });
@@ -129,7 +161,7 @@ Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
     uint32_t n = 0;
     float* only = nullptr;
     for (; end < turns.size() && n < w->max_turns; ++end) {
-      if (turns[end].all_logits != nullptr) continue;
+      if (!wants_last(turns[end])) continue;
       cria_session* session = turns[end].session;
       std::copy(session->last_row, session->last_row + width, w->step.x + n++ * width);
       session->has_logits = false;
@@ -140,7 +172,7 @@ Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
       CRIA_TRY(output(w, 0, n, w->step.turn_logits));
       const float* logits = w->step.turn_logits;
       for (const cria_turn& turn : turns.subspan(begin, end - begin)) {
-        if (turn.all_logits != nullptr) continue;
+        if (!wants_last(turn)) continue;
         std::copy(logits, logits + vocab_size, turn.session->logits);
         logits += vocab_size;
       }
@@ -156,7 +188,7 @@ void commit(std::span<const cria_turn> turns) {
     cria_session* session = turn.session;
     std::copy(turn.tokens, turn.tokens + turn.n_tokens, session->history + session->position);
     session->position += static_cast<uint32_t>(turn.n_tokens);
-    session->has_logits = true;
+    session->has_logits = !kHasEmbeddings || turn.hidden.instead_of_logits == 0;
     if (turn.all_logits == nullptr) continue;
     const size_t vocab_size = session->model->scalars().vocab_size;
     const float* last = turn.all_logits + (turn.n_tokens - 1) * vocab_size;
@@ -176,6 +208,7 @@ Status run(cria_workspace* w, std::span<const cria_turn> turns) {
   for (Cursor at = {0, 0}; at.turn < turns.size();) {
     const Chunk chunk = take_chunk(w, turns, &at);
     CRIA_TRY(forward(w, chunk.n_rows));
+    keep_hidden(w, turns, chunk);
     CRIA_TRY(output_all(w, turns, chunk));
     keep_last_rows(*w, turns, chunk);
   }
@@ -183,6 +216,17 @@ Status run(cria_workspace* w, std::span<const cria_turn> turns) {
 }
 
 }  // namespace
+
+uint32_t most_rows(const cria_session& session) {
+  uint32_t most = UINT32_MAX;
+  for (size_t kind = 0; kind < session.caches().size(); ++kind) {
+    const uint32_t window = session.model->config.kinds[kind].window;
+    const KvCache& cache = session.caches()[kind];
+    if (window == 0 || cache.n_parts == 0 || cache.n_positions == session.context) continue;
+    most = std::min(most, cache.n_positions - window + 1);
+  }
+  return most;
+}
 
 Status step(cria_workspace* w, std::span<const cria_turn> turns) {
   if (!w->can_run) return Status::kNoWeights;
@@ -209,6 +253,9 @@ extern "C" cria_status cria_step(cria_workspace* workspace, const cria_turn* tur
 
 extern "C" cria_status cria_prefill(cria_workspace* workspace, cria_session* session,
                                     const uint32_t* tokens, size_t n_tokens) {
-  const cria_turn turn = {session, tokens, n_tokens, nullptr};
+  cria_turn turn = {};
+  turn.session = session;
+  turn.tokens = tokens;
+  turn.n_tokens = n_tokens;
   return cria_step(workspace, &turn, 1);
 }

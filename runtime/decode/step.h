@@ -13,4 +13,8 @@ namespace cria {
 // backend's; then every session is as before.
 [[nodiscard]] Status step(cria_workspace* w, std::span<const cria_turn> turns);
 
+// Rows of a session that a chunk may hold: they are all written before the first of them is read,
+// and must not take the places of what that one attends to.
+[[nodiscard]] uint32_t most_rows(const cria_session& session);
+
 }  // namespace cria

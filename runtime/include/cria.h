@@ -139,9 +139,11 @@ typedef struct cria_model_info {
   uint8_t tied_embedding;
   uint8_t compressed;
   uint8_t has_tokenizer;
-  uint8_t signed_scales; /* int4 with scales of either sign: not for CRIA_BACKEND_XNNPACK */
-  uint8_t can_drop;      /* 0: cria_drop is CRIA_UNSUPPORTED */
-  uint8_t reserved[3];
+  uint8_t signed_scales;   /* int4 with scales of either sign: not for CRIA_BACKEND_XNNPACK */
+  uint8_t can_drop;        /* 0: cria_drop is CRIA_UNSUPPORTED */
+  uint8_t pooling;         /* a cria_pooling of a model of embeddings; 0: the file says nothing */
+  uint8_t unit_embeddings; /* cria_embed makes rows of length 1; so it does where pooling is 0 */
+  uint8_t reserved[1];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
   const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text.
@@ -394,6 +396,8 @@ uint64_t cria_fingerprint(const cria_model* model);
 /* Tokens of the vocabulary of the model that was loaded. Size buffers by it, not by what an earlier
  * cria_inspect said: the file may have become another in between. */
 uint32_t cria_vocab_size(const cria_model* model);
+/* The same of floats of a hidden row. */
+uint32_t cria_d_model(const cria_model* model);
 /* Nonzero when generation should stop at this token. */
 int cria_is_end_token(const cria_model* model, uint32_t token);
 
@@ -540,6 +544,15 @@ cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size
 cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                          size_t n_tokens);
 
+/* Rows after the last norm. CRIA_UNSUPPORTED unless zero where a library was built without. */
+typedef struct cria_hidden {
+  float* rows;   /* null, or those of a turn's last n_rows tokens, [n_rows][cria_d_model] */
+  size_t n_rows; /* 1 to the turn's n_tokens; 0 where rows is null */
+  uint8_t instead_of_logits; /* nonzero: the output matrix is not read, and the session has no
+                                logits afterwards; all_logits must be null */
+  uint8_t reserved[7];
+} cria_hidden;
+
 /* What one session has to do in a step. */
 typedef struct cria_turn {
   cria_session* session;
@@ -547,6 +560,7 @@ typedef struct cria_turn {
   size_t n_tokens;        /* >= 1 */
   float* all_logits;      /* null, or the logits that follow every token,
                              [n_tokens][cria_vocab_size] */
+  cria_hidden hidden;     /* what it gives besides; zero: nothing */
 } cria_turn;
 
 /* cria_prefill for several sessions of one model, each once: their tokens go through the matrices
@@ -556,9 +570,44 @@ typedef struct cria_turn {
  * prefill_chunk may begin anew, at position 0, or have forgotten more of its past. */
 cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
 
-/* The newest logits, [cria_vocab_size], owned by the session and overwritten by its next prefill;
- * null before the first. They may be changed before sampling: what was changed stays so until then,
- * for cria_copy_prefix and cria_state_save too. */
+/* Embeddings --------------------------------------------------------------------------------- */
+
+/* How the hidden rows of a text's tokens become its embedding. */
+typedef enum cria_pooling {
+  CRIA_POOLING_LAST = 1, /* that of the last token */
+  CRIA_POOLING_MEAN = 2, /* their mean */
+  CRIA_POOLING_FIRST = 3 /* that of the first token */
+} cria_pooling;
+
+/* As the model's file says; CRIA_POOLING_LAST where it says nothing. */
+cria_pooling cria_embedding_pooling(const cria_model* model);
+
+/* The embedding of a text, [cria_d_model] floats of which the first `dimensions` count; 0: all.
+ * Its length is 1 unless the file says how rows are pooled and not that. A row of zeros stays one.
+ *
+ * The session begins anew and reads the tokens, n_tokens >= 1, without computing logits. Encode the
+ * text with CRIA_ENCODE_SPECIAL: models of embeddings are trained with the tokens that this adds.
+ * The same bits on every target (exact backend), however many threads and rows at once.
+ * config.step_progress hears of steps of at most prefill_chunk tokens each. Errors: those of
+ * cria_step; the session is empty then. CRIA_UNSUPPORTED: this library was built without. */
+cria_status cria_embed(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
+                       size_t n_tokens, uint32_t dimensions, float* embedding);
+
+/* The parts of cria_embed, for those who read several texts at once by cria_step. Adds hidden rows
+ * of tokens [first, first + n_rows) of a text, counted from 0, to its embedding, [cria_d_model]:
+ * parts come in the order of the tokens and first == 0 begins a new one. Pooling that takes one row
+ * needs no part but that with the row. */
+cria_status cria_embedding_add(const cria_model* model, const float* hidden, size_t n_rows,
+                               size_t first, float* embedding);
+/* Ends it: n_tokens is that of the text, dimensions as for cria_embed. */
+cria_status cria_embedding_finish(const cria_model* model, size_t n_tokens, uint32_t dimensions,
+                                  float* embedding);
+
+/* Logits and sampling -------------------------------------------------------------------------- */
+
+/* The newest logits, [cria_vocab_size], owned by the session until its next prefill; null before
+ * the first and after hidden.instead_of_logits. They may be changed before sampling: what was
+ * changed stays so until then, for cria_copy_prefix and cria_state_save too. */
 float* cria_logits(cria_session* session);
 
 /* What is added to a token's logit before anything else; -INFINITY forbids it. Where all tokens are

@@ -97,3 +97,44 @@ def gpt2(name, context):
         "vocab_size": vocab, "bos_token_id": 2042, "eos_token_id": 2046}))
     write_safetensors(folder / "model.safetensors", shapes, 1)
     return folder
+
+
+def _renamed(path, name_of):
+    """The demo's weights, each tensor called name_of(name); none where that gives None."""
+    data = (cli.DEMO / "model.safetensors").read_bytes()
+    n, = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + n])
+    kept = {name_of(name): entry for name, entry in header.items() if name != "__metadata__" and name_of(name) is not None}
+    # Values that nothing names would be refused: they move together.
+    values, at = bytearray(), 8 + n
+    for entry in kept.values():
+        begin, end = entry["data_offsets"]
+        entry["data_offsets"] = [len(values), len(values) + end - begin]
+        values += data[at + begin:at + end]
+    text = json.dumps(kept).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + values)
+
+
+TRANSFORMER, POOLING, NORMALIZE = ({"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+                                   for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"),
+                                                                     ("2_Normalize", "Normalize"))))
+
+
+def embedding(name, modules=(TRANSFORMER, POOLING, NORMALIZE), pooling=None, config=None, has_front=False, ends=True):
+    """The demo as a model of embeddings: tensors without "model.", an EOS behind each text, the files of sentence-transformers.
+    pooling: what 1_Pooling/config.json says besides the width."""
+    tokenizer = json.loads((cli.DEMO / "tokenizer.json").read_text())
+    if ends:
+        template = tokenizer["post_processor"]["processors"][1]
+        template["single"].append({"SpecialToken": {"id": "<|end_of_text|>", "type_id": 0}})
+        template["special_tokens"]["<|end_of_text|>"] = {"id": "<|end_of_text|>", "ids": [2043], "tokens": ["<|end_of_text|>"]}
+    folder = _folder(name, tokenizer, json.loads((cli.DEMO / "tokenizer_config.json").read_text()), config or {})
+    if not has_front:
+        (folder / "model.safetensors").unlink()
+        _renamed(folder / "model.safetensors", lambda tensor: tensor.removeprefix("model.") if tensor != "lm_head.weight" else None)
+    if modules is not None:
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "1_Pooling").mkdir()
+        said = {"word_embedding_dimension": 256, **({"pooling_mode_lasttoken": True} if pooling is None else pooling)}
+        (folder / "1_Pooling/config.json").write_text(json.dumps(said))
+    return folder

@@ -77,7 +77,8 @@ class Result:
 def command_line(arguments):
     """One thread unless a test asks for more: threads that wait for each other crawl on a busy machine."""
     arguments = [str(argument) for argument in arguments]
-    opens_session = arguments and arguments[0] in ("info", "run", "chat", "bench", "tokenize", "calls", "logits", "eval", "serve")
+    opens_session = arguments and arguments[0] in ("info", "run", "chat", "bench", "tokenize", "calls", "logits", "embed", "eval",
+                                                   "serve")
     if opens_session and "--threads" not in arguments and "--help" not in arguments:
         arguments += ["--threads", "1"]
     return [CRIA, *arguments]

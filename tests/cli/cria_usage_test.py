@@ -7,7 +7,7 @@ import unittest
 
 import cria_cli as cli
 
-COMMANDS = ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval", "serve")
+COMMANDS = ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "embed", "eval", "serve")
 
 
 class Usage(unittest.TestCase):
@@ -43,7 +43,7 @@ class Usage(unittest.TestCase):
     def test_an_option_without_its_value_is_a_usage_error(self):
         """Of every command, as its help lists them; an empty prompt is a prompt."""
         needed = {"run": ["-p", "a"], "logits": ["--ids", "1", "-o", "-"], "eval": ["--text", os.devnull]}
-        texts = {("run", "--prompt"), ("logits", "--text")}
+        texts = {("run", "--prompt"), ("logits", "--text"), ("embed", "--text")}
         n_tried = 0
         for command in COMMANDS:
             for line in cli.cria(command, "--help").out.split("\n"):
@@ -81,7 +81,7 @@ class Usage(unittest.TestCase):
     def test_every_command_refuses_a_file_that_is_not_there(self):
         missing = cli.folder() / "missing.cria"
         for command in (["info"], ["verify"], ["run", "-p", "a"], ["chat"], ["bench"], ["tokenize"],
-                        ["logits", "--ids", "1", "-o", "-"], ["eval", "--text", os.devnull], ["serve"]):
+                        ["logits", "--ids", "1", "-o", "-"], ["embed"], ["eval", "--text", os.devnull], ["serve"]):
             result = cli.cria(command[0], missing, *command[1:])
             self.assert_fails(result, cli.BAD_INPUT, str(missing))
 

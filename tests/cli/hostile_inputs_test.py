@@ -25,7 +25,7 @@ PROMPT = rb"> \Z"
 # Every command, with MODEL where the file's path goes.
 COMMANDS = (["info", "MODEL"], ["verify", "MODEL"], ["run", "MODEL", "-p", "a", "-n", "1"], ["chat", "MODEL"],
             ["bench", "MODEL", "-p", "4", "-n", "1", "-r", "1"], ["tokenize", "MODEL"],
-            ["logits", "MODEL", "--ids", "1", "-o", "-"], ["eval", "MODEL", "--text", "-"],
+            ["logits", "MODEL", "--ids", "1", "-o", "-"], ["embed", "MODEL"], ["eval", "MODEL", "--text", "-"],
             ["eval", "GOOD", "--text", "-", "--reference", "MODEL"])
 
 

@@ -69,6 +69,13 @@ await c.run("ollama", {
     const raw = await client.generate({ ...story, raw: true });
     c.assert.ok(raw.response.length > 0);
   },
+  async "embeddings"() {
+    const input = ["a river", "a stream"];
+    const made = await client.embed({ model: c.model, input });
+    c.assert.equal(made.embeddings.length, 2);
+    const old = await client.embeddings({ model: c.model, prompt: input[1] });
+    if (c.isCria) c.assert.deepEqual(old.embedding, made.embeddings[1]);
+  },
   async "format"() {
     const answer = await client.chat({ ...asked, options: { ...draws, num_predict: 200 }, format: c.schema });
     c.assertAnimal(JSON.parse(answer.message.content));

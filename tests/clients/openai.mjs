@@ -100,6 +100,14 @@ await c.run("openai", {
     c.assert.ok(text.length > 0);
     if (c.isCria) c.assert.equal(text, whole.choices[0].text);
   },
+  async "embeddings"() {
+    const input = ["a river", "a stream"];
+    const made = await client.embeddings.create({ model: c.model, input });  // asks for base64
+    const floats = await client.embeddings.create({ model: c.model, input, encoding_format: "float" });
+    c.assert.deepEqual(made.data.map((row) => row.index), [0, 1]);
+    c.assert.deepEqual(made.data.map((row) => [...row.embedding]), floats.data.map((row) => [...new Float32Array(row.embedding)]));
+    c.assert.equal(made.usage.total_tokens, made.usage.prompt_tokens);
+  },
   async "several choices and logprobs"() {
     const answer = await client.chat.completions.create({ ...asked, n: 2, logprobs: true, top_logprobs: 3 });
     c.assert.equal(answer.choices.length, 2);

@@ -36,7 +36,7 @@ void check_bits(const Bench& bench, std::string_view words) {
   const cria_instance cria = open_model(bench, config);
   const std::span<const uint32_t> tokens = pattern_tokens(n_tokens, info.vocab_size);
   auto* logits = reinterpret_cast<float*>(bench.work.data());
-  const cria_turn turn = {cria.session, tokens.data(), tokens.size(), logits};
+  const cria_turn turn = {cria.session, tokens.data(), tokens.size(), logits, {}};
   need(cria_step(cria.workspace, &turn, 1));
   const uint64_t hash = xxh64(logits, size_t{n_tokens} * info.vocab_size * sizeof *logits);
   print("hash ", hash, "\nisa ", std::string_view(cria_isa_name(cria.model)), "\n");
@@ -74,10 +74,10 @@ void check_sessions(const Bench& bench, std::string_view words) {
   }
   cria_turn turns[2] = {};
   for (size_t i = 0; i < 2; ++i) {
-    turns[i] = {sessions[i], prompts[i].data(), prompts[i].size(), nullptr};
+    turns[i] = {sessions[i], prompts[i].data(), prompts[i].size(), nullptr, {}};
   }
   need(cria_step(cria.workspace, turns, 2));
-  for (cria_turn& turn : turns) turn = {turn.session, tokens.data(), 1, nullptr};
+  for (cria_turn& turn : turns) turn = {turn.session, tokens.data(), 1, nullptr, {}};
   need(cria_step(cria.workspace, turns, 2));
   for (size_t i = 2; i > 0; --i) {
     alone -= vocab_size;

@@ -26,6 +26,13 @@ int fuzz_one(const uint8_t* data, size_t size) {
       expect(!told.is_discarded() && told["done"] == true, "an answer without a text is JSON");
     });
   }
+  for (const auto order : {&hosted::ollama_embed_order, &hosted::ollama_embeddings_order}) {
+    read_order(served.context, order, body, kStatuses, [](const hosted::AnswerOrder& read) {
+      if (!read.prompts.empty()) return check_order(served.context, read);
+      const Json told = Json::parse(read.whole_answer, nullptr, false);
+      expect(told.contains("embeddings") || told.contains("embedding"), "and so is one of no text");
+    });
+  }
   return 0;
 }
 

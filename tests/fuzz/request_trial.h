@@ -47,8 +47,14 @@ inline void check_order(const hosted::OrderContext& context, const hosted::Answe
   expect(!order.prompts.empty() && order.prompts.size() <= kMostPrompts,
          "prompts within the limit");
   for (const hosted::AnswerRequest& request : order.prompts) {
-    expect(!request.prompt.empty() && request.prompt.size() < n_positions,
+    const size_t n_most = request.embedding ? n_positions : n_positions - 1;
+    expect(!request.prompt.empty() && request.prompt.size() <= n_most,
            "what is taken has room in the context");
+    for (size_t i = 0; request.embedding && i < request.embedding->others.size(); ++i) {
+      const std::vector<uint32_t>& text = request.embedding->others[i];
+      expect(!text.empty() && text.size() <= n_most, "and so have other texts");
+      for (const uint32_t token : text) expect(token < n_vocab, "tokens are the model's");
+    }
     for (const uint32_t token : request.prompt) expect(token < n_vocab, "tokens are the model's");
     for (size_t i = 0; request.biases != nullptr && i < request.biases->size(); ++i) {
       const cria_logit_bias& bias = (*request.biases)[i];

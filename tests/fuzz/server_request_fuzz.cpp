@@ -1,6 +1,6 @@
 // The body of a request to the server, by anybody: read, or refused with an error of the API. Each
-// is taken for a chat, a text and llama.cpp's native form, for a tiny model. What reading it
-// allocates is counted: a server reads for anybody.
+// is taken for a chat, a text, llama.cpp's native form and texts to embed, for a tiny model. What
+// reading it allocates is counted: a server reads for anybody.
 #include <string>
 
 #include "platforms/hosted/chat/raw_json.h"
@@ -32,8 +32,8 @@ int fuzz_one(const uint8_t* data, size_t size) {
       refuses([&] { (void)fields.text(name); });
     }
   });
-  for (const auto order :
-       {&hosted::chat_order, &hosted::text_order, &hosted::response_order, &hosted::native_order}) {
+  for (const auto order : {&hosted::chat_order, &hosted::text_order, &hosted::response_order,
+                           &hosted::native_order, &hosted::embedding_order}) {
     read_order(served.context, order, body, kStatuses,
                [&](const hosted::AnswerOrder& read) { check_order(served.context, read); });
   }

@@ -17,7 +17,7 @@ SUFFIXES = ("S", "c", "cmake", "cpp", "dict", "h", "html", "in", "inc", "json", 
 ELSEWHERE = {
     **dict.fromkeys(("config.json", "generation_config.json", "quantize_config.json", "tokenizer.json", "tokenizer_config.json",
                      "special_tokens_map.json", "added_tokens.json", "chat_template.json", "model.safetensors.index.json",
-                     "adapter_config.json"), "of a checkpoint's folder"),
+                     "adapter_config.json", "modules.json", "1_Pooling/config.json"), "of a checkpoint's folder"),
     "llama.cpp": "a program",
     "llama2.c": "a program",
     "doc/xxhash_spec.md": "of the xxHash project",

@@ -132,6 +132,7 @@ class NaiveDecoder {
     }
   }
 
+  // What the output matrix reads of the next token.
   Vector next(uint32_t token) {
     Vector x = embedded(token);
     const Vector x0 = x;
@@ -151,7 +152,18 @@ class NaiveDecoder {
       }
     }
     ++position_;
-    return logits(x);
+    return normalized(m_.final_norm, tensor(format::kNone, TensorRole::kFinalNorm), m_.norm_epsilon,
+                      x);
+  }
+
+  [[nodiscard]] Vector logits(const Vector& hidden) const {
+    const bool is_tied = has_flag(c_, format::kTiedEmbedding);
+    Vector y =
+        product(format::kNone, is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead, hidden);
+    for (double& value : y) {
+      value = capped(value / static_cast<double>(m_.logits_divisor), m_.logits_cap);
+    }
+    return y;
   }
 
  private:
@@ -220,17 +232,6 @@ class NaiveDecoder {
     }
     return before(layer, TensorRole::kPerLayerOutNorm,
                   product(layer, TensorRole::kPerLayerOut, gate));
-  }
-
-  [[nodiscard]] Vector logits(const Vector& x) const {
-    const NaiveTensor& norm = tensor(format::kNone, TensorRole::kFinalNorm);
-    const bool is_tied = has_flag(c_, format::kTiedEmbedding);
-    Vector y = product(format::kNone, is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead,
-                       normalized(m_.final_norm, norm, m_.norm_epsilon, x));
-    for (double& value : y) {
-      value = capped(value / static_cast<double>(m_.logits_divisor), m_.logits_cap);
-    }
-    return y;
   }
 
   // Blocks, a function each ----------------------------------------------------------------------
@@ -555,7 +556,7 @@ std::vector<double> naive_logits(std::span<const uint8_t> file, const Config& co
   NaiveDecoder decoder(tensors, config, context);
   std::vector<double> all;
   for (const uint32_t token : tokens) {
-    const Vector logits = decoder.next(token);
+    const Vector logits = decoder.logits(decoder.next(token));
     all.insert(all.end(), logits.begin(), logits.end());
   }
   return all;
@@ -565,6 +566,20 @@ std::vector<double> naive_logits(std::span<const uint8_t> file, uint32_t context
                                  std::span<const uint32_t> tokens) {
   ConfigParts config = NaiveTensors(file).config();
   return naive_logits(file, config.view(), context, tokens);
+}
+
+std::vector<double> naive_hidden(std::span<const uint8_t> file, uint32_t context,
+                                 std::span<const uint32_t> tokens) {
+  const NaiveTensors tensors(file);
+  ConfigParts config = tensors.config();
+  const Config view = config.view();
+  NaiveDecoder decoder(tensors, view, context);
+  std::vector<double> all;
+  for (const uint32_t token : tokens) {
+    const Vector hidden = decoder.next(token);
+    all.insert(all.end(), hidden.begin(), hidden.end());
+  }
+  return all;
 }
 
 }  // namespace cria::test

@@ -62,6 +62,9 @@ class RandomConfig {
     format::ModelScalars& m = c_.model;
     m.architecture = between(1, static_cast<uint32_t>(std::size(kArchitectureNames)));
     m.flags = wish_.model_flags & static_cast<uint32_t>(random_());
+    constexpr uint32_t kPoolings = 4;
+    m.pooling = m.architecture % kPoolings;
+    if (m.pooling == 0) m.flags &= ~format::kUnitEmbeddings;
     m.d_model = of({1u, 3u, 6u, 17u, 32u, 40u, 65u});
     m.vocab_size = between(1, 60);
     m.max_context = between(2, 200);

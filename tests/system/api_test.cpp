@@ -374,8 +374,8 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   cria_text_state state = {};
   const cria_sampling sampling = {};
   const cria_message message = {CRIA_USER, "a", 1};
-  const cria_turn turn = {s, &token, 1, nullptr};
-  const cria_turn turn_of_null = {nullptr, &token, 1, logits};
+  const cria_turn turn = {s, &token, 1, nullptr, {}};
+  const cria_turn turn_of_null = {nullptr, &token, 1, logits, {}};
   EXPECT_EQ(cria_model_bytes(nullptr), 0u);
   EXPECT_EQ(cria_session_bytes(nullptr), 0u);
   EXPECT_EQ(cria_workspace_bytes(nullptr), 0u);

@@ -138,7 +138,7 @@ void converse(const cria_instance& cria, size_t n_tokens, Outputs* out, uint8_t*
     ASSERT_EQ(cria_prefill(cria.workspace, cria.session, &token, 1), CRIA_OK);
   }
   ASSERT_EQ(cria_encode(cria.workspace, "Once upon a time", 16, 0, out->tokens, 512, &n), CRIA_OK);
-  const cria_turn turn = {cria.session, out->tokens, 3, out->logits};
+  const cria_turn turn = {cria.session, out->tokens, 3, out->logits, {}};
   ASSERT_EQ(cria_step(cria.workspace, &turn, 1), CRIA_OK);
   ASSERT_LE(cria_state_size(cria.session), state_bytes);
   const size_t used = cria_state_size(cria.session);

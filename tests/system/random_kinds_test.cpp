@@ -130,8 +130,8 @@ TEST(RandomKinds, HaveTheSameBitsForAllChunksThreadsAndCompany) {
       std::vector<float> got(want.size());
       const size_t half = tokens.size() / 2;
       const cria_turn turns[] = {
-          {sessions.session(1), tokens.data() + half, tokens.size() - half, nullptr},
-          {sessions.session(0), tokens.data(), tokens.size(), got.data()}};
+          {sessions.session(1), tokens.data() + half, tokens.size() - half, nullptr, {}},
+          {sessions.session(0), tokens.data(), tokens.size(), got.data(), {}}};
       ASSERT_EQ(cria_step(sessions.workspace(), turns, 2), CRIA_OK);
       EXPECT_EQ(got, want) << seed;
     }

@@ -63,7 +63,7 @@ class Conversations {
 
   // What session i says next.
   [[nodiscard]] cria_turn turn(size_t i, size_t n_tokens) {
-    return {session(i), tokens_[i].data() + kSaid[i], n_tokens, nullptr};
+    return {session(i), tokens_[i].data() + kSaid[i], n_tokens, nullptr, {}};
   }
 
   [[nodiscard]] cria_status step(const std::vector<cria_turn>& turns) {
@@ -125,13 +125,13 @@ TEST_P(SessionErrors, TurnsThatCannotBeAreRefusedAndChangeNothing) {
        CRIA_INVALID_ARGUMENT},
       {"a session of another model", with_last(other.turn(2, 1)), CRIA_INVALID_ARGUMENT},
       {"sessions of another model alone", good_turns(&other), CRIA_INVALID_ARGUMENT},
-      {"a null session", with_last({nullptr, past_the_vocabulary, 1, nullptr}),
+      {"a null session", with_last({nullptr, past_the_vocabulary, 1, nullptr, {}}),
        CRIA_INVALID_ARGUMENT},
-      {"null tokens", with_last({c.session(2), nullptr, 1, nullptr}), CRIA_INVALID_ARGUMENT},
+      {"null tokens", with_last({c.session(2), nullptr, 1, nullptr, {}}), CRIA_INVALID_ARGUMENT},
       {"no tokens", with_last(c.turn(2, 0)), CRIA_INVALID_ARGUMENT},
-      {"a token past the vocabulary", with_last({c.session(2), past_the_vocabulary, 3, nullptr}),
-       CRIA_INVALID_ARGUMENT},
-      {"a token far past it", with_last({c.session(2), far_past, 1, nullptr}),
+      {"a token past the vocabulary",
+       with_last({c.session(2), past_the_vocabulary, 3, nullptr, {}}), CRIA_INVALID_ARGUMENT},
+      {"a token far past it", with_last({c.session(2), far_past, 1, nullptr, {}}),
        CRIA_INVALID_ARGUMENT},
       {"a context that is full", with_last(c.turn(2, 4)), CRIA_CONTEXT_FULL},
       {"a context that is full, first",

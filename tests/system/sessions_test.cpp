@@ -112,8 +112,11 @@ Outcomes run_script(TestSessions* sessions, bool is_together, Wanted wanted) {
       const bool wants_all =
           wanted == Wanted::kAll || (wanted == Wanted::kSome && parts[i].wants_all);
       if (wants_all) step[i].all_logits.resize(parts[i].n_tokens * vocab_size);
-      turns.push_back({session, tokens[i].data(), tokens[i].size(),
-                       wants_all ? step[i].all_logits.data() : nullptr});
+      turns.push_back({session,
+                       tokens[i].data(),
+                       tokens[i].size(),
+                       wants_all ? step[i].all_logits.data() : nullptr,
+                       {}});
     }
     if (is_together) {
       EXPECT_EQ(cria_step(sessions->workspace(), turns.data(), turns.size()), CRIA_OK);
@@ -242,7 +245,7 @@ TEST_P(Sessions, OfAnyNumberTakeWhatWasPlanned) {
         for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = token_at(n, i, 300);
         std::vector<cria_turn> turns;
         for (size_t i = 0; i < n; ++i) {
-          turns.push_back({sessions.session(i), tokens.data(), tokens.size(), nullptr});
+          turns.push_back({sessions.session(i), tokens.data(), tokens.size(), nullptr, {}});
         }
         ASSERT_EQ(cria_step(sessions.workspace(), turns.data(), turns.size()), CRIA_OK);
         const size_t logits_bytes = sessions.info().vocab_size * sizeof(float);
@@ -274,19 +277,19 @@ TEST(SessionsOfAWindow, GetTheSameBitsInRingsOfAnySize) {
     config.max_turns = 2;
     TestSessions one(source, config, 1);
     std::vector<std::unique_ptr<test::AlignedMemory>> memory;
-    std::vector<cria_turn> turns = {{one.session(0), tokens.data(), 100, nullptr}};
+    std::vector<cria_turn> turns = {{one.session(0), tokens.data(), 100, nullptr, {}}};
     for (const uint32_t session_chunk : kChunks) {
       cria_config other = config;
       other.prefill_chunk = session_chunk;
       const cria_memory_plan plan = test::planned(one.info(), other);
       memory.push_back(std::make_unique<test::AlignedMemory>(plan.session.total));
-      cria_turn& turn = turns.emplace_back(cria_turn{nullptr, tokens.data(), 100, nullptr});
+      cria_turn& turn = turns.emplace_back(cria_turn{nullptr, tokens.data(), 100, nullptr, {}});
       ASSERT_EQ(cria_start(memory.back()->data(), memory.back()->size(), one.model(), &other,
                            &turn.session),
                 CRIA_OK);
     }
     ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
-    for (cria_turn& turn : turns) turn = {turn.session, tokens.data() + 100, 130, nullptr};
+    for (cria_turn& turn : turns) turn = {turn.session, tokens.data() + 100, 130, nullptr, {}};
     ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
     for (const cria_turn& turn : turns) {
       const std::vector<uint8_t> state = test::state_of(turn.session);

@@ -56,7 +56,7 @@ double time_decode_together(const ModelSession& model, size_t n_sessions,
   std::vector<cria_turn> turns;
   for (cria_session* session : std::span(model.sessions()).first(n_sessions)) {
     model.check(cria_reset(session, 0));
-    turns.push_back({session, tokens.data(), 1, nullptr});
+    turns.push_back({session, tokens.data(), 1, nullptr, {}});
   }
   model.check(cria_step(model.workspace(), turns.data(), turns.size()));
   const double started = monotonic_seconds();

@@ -104,6 +104,14 @@ struct LogitsOptions {
   std::string output;
 };
 
+struct EmbedOptions {
+  CommonOptions common;
+  std::string input = "-";          // a file; "-": standard input
+  std::optional<std::string> text;  // instead of it: one text
+  uint32_t dimensions = 0;          // 0: all of the model's
+  bool whole = false;               // the input is one text, not one a line
+};
+
 inline constexpr const char* kDocumentsName = "documents";
 inline constexpr const char* kHalvesName = "halves";
 
@@ -133,6 +141,6 @@ struct ServeOptions {
 
 using Command =
     std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions, TokenizeOptions,
-                 CallsOptions, LogitsOptions, EvalOptions, ServeOptions>;
+                 CallsOptions, LogitsOptions, EmbedOptions, EvalOptions, ServeOptions>;
 
 }  // namespace cria::hosted

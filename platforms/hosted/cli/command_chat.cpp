@@ -388,6 +388,10 @@ ExitCode run_command(const ChatOptions& options) {
     throw ProgramError(ExitCode::kInvalidInput,
                        file.path() + ": the model file holds no tokenizer; cria run takes --ids");
   }
+  if (file.info().pooling != 0) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       file.path() + ": makes embeddings and does not answer; use cria embed");
+  }
   if (file.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, file.path());
   if (!options.tools.tools.empty()) return chat_with_tools(options);
   const uint32_t context =

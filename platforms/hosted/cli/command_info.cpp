@@ -136,6 +136,8 @@ Json json_of(const cria_model_info& info) {
           {"layer_kinds", json_of(layer_kinds(info))},
           {"vocab_size", info.vocab_size},
           {"tied_embedding", info.tied_embedding != 0},
+          {"pooling", info.pooling != 0 ? Json(pooling_name(info.pooling)) : Json(nullptr)},
+          {"unit_embeddings", info.unit_embeddings != 0},
           {"max_context", info.max_context},
           {"planned_context", info.planned_context},
           {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
@@ -253,6 +255,11 @@ void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
   put_row(out, "tokenizer", info.has_tokenizer != 0 ? "yes" : "none");
   put_row(out, "chat template", cria_chat_template_name(info.chat_template));
+  if (info.pooling != 0) {
+    put_row(out, "embeddings",
+            std::string(pooling_name(info.pooling)) +
+                (info.unit_embeddings != 0 ? ", of length 1" : ""));
+  }
 }
 
 void print_plan(const char* backend, const cria_memory_plan& plan, uint32_t n_sessions,

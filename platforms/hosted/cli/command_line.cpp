@@ -244,6 +244,23 @@ void add_logits(CLI::App* app, LogitsOptions* options) {
   app->footer("Example: cria logits demo.cria --ids 1,5,9 -o logits.f32");
 }
 
+void add_embed(CLI::App* app, EmbedOptions* options) {
+  constexpr uint32_t kMostDimensions = 1 << 17;
+  add_common(app, &options->common);
+  CLI::Option* const input =
+      app->add_option("input", options->input, "A text a line; -, the default: standard input")
+          ->type_name("FILE");
+  CLI::Option* const text =
+      app->add_option("--text", options->text, "One text")->type_name("TEXT")->excludes(input);
+  app->add_flag("--whole", options->whole, "The input is one text")->excludes(text);
+  app->add_option("--dimensions", options->dimensions, "The first N values; default: all")
+      ->check(between(1U, kMostDimensions))
+      ->type_name("N");
+  app->footer(
+      "Examples: cria embed qwen3-embedding.cria --text \"a river in spring\"\n"
+      "          cria embed qwen3-embedding.cria lines.txt --dimensions 256 > vectors.jsonl");
+}
+
 void add_eval(CLI::App* app, EvalOptions* options) {
   add_common(app, &options->common);
   CLI::Option* const text =
@@ -324,6 +341,7 @@ struct AllOptions {
   TokenizeOptions tokenize;
   CallsOptions calls;
   LogitsOptions logits;
+  EmbedOptions embed;
   EvalOptions eval;
   ServeOptions serve;
 };
@@ -339,6 +357,7 @@ void add_commands(CLI::App* app, AllOptions* all) {
   add_tokenize(app->add_subcommand("tokenize", "Token ids of a text"), &all->tokenize);
   add_calls(app->add_subcommand("calls", "Text, thinking and calls of an answer"), &all->calls);
   add_logits(app->add_subcommand("logits", "Logits after every token, to a file"), &all->logits);
+  add_embed(app->add_subcommand("embed", "Embeddings of texts, a JSON array each"), &all->embed);
   add_eval(app->add_subcommand("eval", "Perplexity of a text"), &all->eval);
   add_serve(app->add_subcommand("serve", "Answer many over HTTP, and show a page"), &all->serve);
 }
@@ -352,6 +371,7 @@ Command chosen_command(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("tokenize")) return all.tokenize;
   if (app.got_subcommand("calls")) return all.calls;
   if (app.got_subcommand("logits")) return all.logits;
+  if (app.got_subcommand("embed")) return all.embed;
   if (app.got_subcommand("serve")) return all.serve;
   return all.eval;
 }
@@ -380,7 +400,7 @@ bool is_command(const CLI::App& app, const std::string& name) {
 std::vector<std::string> options_of_texts(const CLI::App& command) {
   const std::string& name = command.get_name();
   if (name == "run") return {"--prompt"};
-  if (name == "logits") return {"--text"};
+  if (name == "logits" || name == "embed") return {"--text"};
   if (name == "calls") return {"--opened"};
   return {};
 }

@@ -15,6 +15,7 @@ ExitCode run_command(const BenchOptions& options);
 ExitCode run_command(const TokenizeOptions& options);
 ExitCode run_command(const CallsOptions& options);
 ExitCode run_command(const LogitsOptions& options);
+ExitCode run_command(const EmbedOptions& options);
 ExitCode run_command(const EvalOptions& options);
 ExitCode run_command(const ServeOptions& options);
 

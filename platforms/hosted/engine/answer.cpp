@@ -35,6 +35,9 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
 
 std::optional<Ending> Answer::prepare() {
   cria_seed(state_, request_->wish.seed + choice_);
+  if (const auto& wish = request_->wish.embedding) {
+    embedder_.emplace(model_, 1 + wish->others.size(), wish->dimensions);
+  }
   if (guide_ == nullptr) return std::nullopt;
   const cria_status status = guide_->begin(&guided_);
   return status == CRIA_OK ? std::nullopt : failed(status);
@@ -52,18 +55,39 @@ SessionStatus Answer::status() const {
 
 void Answer::begin(const PromptStart& start) {
   has_begun_ = true;
-  n_cached_ = start.n_cached;
+  n_cached_ += start.n_cached;
   n_read_ = start.n_cached;
 }
 
+bool Answer::next_text() {
+  std::vector<uint32_t>& prompt = request_->wish.prompt;
+  std::vector<std::vector<uint32_t>>& others = request_->wish.embedding->others;
+  embedder_->end_text(prompt.size());
+  if (n_texts_ == others.size()) return false;
+  n_text_tokens_ += prompt.size();
+  prompt = std::move(others[n_texts_++]);
+  has_begun_ = false;
+  n_read_ = 0;
+  return true;
+}
+
 cria_turn Answer::turn(size_t n_prompt_tokens) {
-  if (!is_reading()) return {state_, next_.data(), next_.size(), nullptr};
-  return {state_, request_->wish.prompt.data() + n_read_, std::min(n_unread(), n_prompt_tokens),
-          nullptr};
+  cria_turn turn = {};
+  turn.session = state_;
+  if (!is_reading()) {
+    turn.tokens = next_.data();
+    turn.n_tokens = next_.size();
+    return turn;
+  }
+  turn.tokens = request_->wish.prompt.data() + n_read_;
+  turn.n_tokens = std::min(n_unread(), n_prompt_tokens);
+  if (embedder_) embedder_->ask(n_read_, request_->wish.prompt.size(), &turn);
+  return turn;
 }
 
 bool Answer::note_step(const cria_turn& turn) {
   if (!is_reading()) return false;
+  if (embedder_) embedder_->take(n_read_, turn);
   n_read_ += turn.n_tokens;
   if (is_reading()) return false;
   first_logits_seconds_ = monotonic_seconds();
@@ -180,7 +204,7 @@ AnswerSummary Answer::finish(Ending ending) {
   if (ending.end == AnswerEnd::kStopString) summary.stop = *text_.stop();
   summary.is_whole_document = guide_ != nullptr && ending.end != AnswerEnd::kStopString &&
                               guide_->progress(guided_) != AnswerGuide::Progress::kOpen;
-  summary.n_prompt = static_cast<uint32_t>(request_->wish.prompt.size());
+  summary.n_prompt = static_cast<uint32_t>(n_text_tokens_ + request_->wish.prompt.size());
   summary.n_cached = n_cached_;
   summary.n_drawn = n_drawn_;
   summary.n_forced = n_forced_;
@@ -188,6 +212,7 @@ AnswerSummary Answer::finish(Ending ending) {
   summary.prefill_seconds = (has_logits ? first_logits_seconds_ : now) - given_seconds_;
   summary.decode_seconds = has_logits ? now - first_logits_seconds_ : 0.0;
   summary.session = session_;
+  if (embedder_ && ending.end == AnswerEnd::kLimit) summary.embeddings = embedder_->embeddings();
   return summary;
 }
 

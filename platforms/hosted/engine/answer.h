@@ -15,6 +15,7 @@
 #include "platforms/hosted/engine/engine.h"
 #include "platforms/hosted/engine/request_queue.h"
 #include "platforms/hosted/engine/session_pool.h"
+#include "platforms/hosted/engine/text_embedder.h"
 
 namespace cria::hosted {
 
@@ -56,6 +57,13 @@ class Answer {
   [[nodiscard]] bool is_reading() const { return n_unread() != 0; }
   [[nodiscard]] uint32_t n_read() const { return static_cast<uint32_t>(n_read_); }
 
+  // Embeddings are made instead of an answer; of all tokens, so that none may be held already.
+  [[nodiscard]] bool embeds() const { return embedder_.has_value(); }
+  [[nodiscard]] bool embeds_all() const { return embeds() && embedder_->reads_all(); }
+  [[nodiscard]] bool is_at_first_text() const { return n_texts_ == 0; }
+  // The prompt is read: its embedding is made. True: there is another text, now the prompt.
+  bool next_text();
+
   // So many tokens of the prompt are to be kept on the disk once they are read; 0: none.
   void set_kept(uint32_t n_tokens) { n_kept_ = n_tokens; }
   // Of them, when they are read; once.
@@ -96,6 +104,10 @@ class Answer {
   AnswerGuide* const guide_;  // null: any text
   AnswerGuide::State guided_ = {};
   AnswerText text_;
+
+  std::optional<TextEmbedder> embedder_;
+  size_t n_texts_ = 0;        // that were embedded,
+  size_t n_text_tokens_ = 0;  // and all of their tokens
 
   double given_seconds_;
   double first_logits_seconds_ = 0.0;  // 0: none yet

@@ -22,6 +22,13 @@ namespace cria::hosted {
 
 class PrefixStore;
 
+// Texts whose embeddings are wanted instead of an answer: the request's prompt, then the others.
+// Each is of at least one token and fits the context.
+struct EmbeddingWish {
+  std::vector<std::vector<uint32_t>> others;
+  uint32_t dimensions = 0;  // of the model's; 0: all
+};
+
 // What may be large is shared: by the prompts of one request, and by their choices.
 struct AnswerRequest {
   std::vector<uint32_t> prompt;  // at least one token, fewer than the context has positions
@@ -43,6 +50,9 @@ struct AnswerRequest {
   // What its text is held to; null: any text. Once it is submitted the engine's thread alone uses
   // it.
   std::shared_ptr<AnswerGuide> guide;
+  // Then nothing is drawn, and there is one choice. Once it is submitted the engine's thread alone
+  // uses it, and the prompt.
+  std::optional<EmbeddingWish> embedding;
 };
 
 struct TokenLogprob {
@@ -71,7 +81,7 @@ enum class AnswerEnd {
   kEndToken,
   kStopString,
   kDocument,  // what the guide holds it to is closed
-  kLimit,     // max_tokens
+  kLimit,     // max_tokens; the embeddings are made
   kContextFull,
   kCancelled,
   kShutDown,  // the engine stopped first
@@ -86,7 +96,7 @@ struct AnswerSummary {
   cria_status status;      // CRIA_OK unless kFailed, and where an exception was why
   std::string stop;        // kStopString: the one that appeared
   bool is_whole_document;  // of a guide: what was written may end
-  uint32_t n_prompt;       // tokens
+  uint32_t n_prompt;       // tokens, of all texts
   uint32_t n_cached;       // of them, that a session held already
   uint32_t n_drawn;        // tokens made, end tokens among them
   uint32_t n_forced;       // of them, that nothing was drawn for
@@ -94,6 +104,7 @@ struct AnswerSummary {
   double prefill_seconds;  // from the session's being given to the first logits
   double decode_seconds;
   uint32_t session;
+  std::shared_ptr<const std::vector<float>> embeddings;  // [texts][dimensions]; null: none are made
 };
 
 struct ReadingProgress {

@@ -138,11 +138,24 @@ void EngineLoop::drop_unwanted() {
 
 cria_status EngineLoop::check(const AnswerRequest& wish) const {
   const uint32_t vocab_size = cria_vocab_size(model_.model());
-  const bool is_valid = !wish.prompt.empty() && wish.n_choices <= model_.sessions().size() &&
-                        std::all_of(wish.prompt.begin(), wish.prompt.end(),
-                                    [vocab_size](uint32_t token) { return token < vocab_size; });
-  if (!is_valid) return CRIA_INVALID_ARGUMENT;
-  return wish.prompt.size() < cria_context(model_.session()) ? CRIA_OK : CRIA_CONTEXT_FULL;
+  const auto is_text = [vocab_size](const std::vector<uint32_t>& tokens) {
+    return !tokens.empty() &&
+           std::all_of(tokens.begin(), tokens.end(),
+                       [vocab_size](uint32_t token) { return token < vocab_size; });
+  };
+  if (!is_text(wish.prompt) || wish.n_choices > model_.sessions().size()) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  const uint32_t context = cria_context(model_.session());
+  if (!wish.embedding) return wish.prompt.size() < context ? CRIA_OK : CRIA_CONTEXT_FULL;
+  const std::vector<std::vector<uint32_t>>& others = wish.embedding->others;
+  if (wish.n_choices != 1 || wish.embedding->dimensions > cria_d_model(model_.model()) ||
+      !std::all_of(others.begin(), others.end(), is_text)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  const auto fits = [context](const auto& tokens) { return tokens.size() <= context; };
+  return fits(wish.prompt) && std::all_of(others.begin(), others.end(), fits) ? CRIA_OK
+                                                                              : CRIA_CONTEXT_FULL;
 }
 
 void EngineLoop::give_sessions() {
@@ -198,6 +211,7 @@ void EngineLoop::tell_idle_sessions() {
 
 // Clients that come at once begin with the same system prompt: it is read once.
 bool EngineLoop::should_wait(const Answer& answer) {
+  if (answer.embeds()) return false;  // texts of one request seldom begin alike
   const std::vector<uint32_t>& prompt = answer.request().wish.prompt;
   const uint32_t n_held = pool_.n_held(prompt);
   for (const std::unique_ptr<Answer>& older : answers_) {
@@ -214,8 +228,13 @@ bool EngineLoop::should_wait(const Answer& answer) {
 bool EngineLoop::begin_reading(Answer* answer) {
   const AnswerRequest& wish = answer->request().wish;
   const std::vector<uint32_t>& prompt = wish.prompt;
-  PromptStart start = pool_.begin(answer->session(), prompt);
-  if (prefixes_) {
+  PromptStart start = {};
+  if (answer->embeds_all()) {
+    (void)cria_reset(pool_.at(answer->session()), 0);
+  } else {
+    start = pool_.begin(answer->session(), prompt);
+  }
+  if (prefixes_ && !answer->embeds()) {
     const PrefixCache::Brought brought =
         prefixes_->bring(answer->request().id, prompt, start.n_cached, pool_.at(answer->session()));
     if (brought == PrefixCache::Brought::kComing) return false;
@@ -226,8 +245,8 @@ bool EngineLoop::begin_reading(Answer* answer) {
   }
   answer->begin(start);
   board_->note_prompt(static_cast<uint32_t>(prompt.size()), start.n_cached);
-  tell_log(*answer, start);
-  if (prefixes_ && answer->choice() == 0) {
+  if (answer->is_at_first_text()) tell_log(*answer, start);
+  if (prefixes_ && answer->choice() == 0 && !answer->embeds()) {
     answer->set_kept(prefixes_->note(prompt, wish.n_lead));
     keep_prefix(answer);
   }
@@ -313,12 +332,20 @@ void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
   try {
     if (answer->is_reading()) {
       tell_reading(*answer);
+    } else if (answer->embeds()) {
+      go_on_embedding(answer);
     } else {
       draw(answer);
     }
   } catch (...) {
     finish(answer, ending_at_hand());
   }
+}
+
+void EngineLoop::go_on_embedding(Answer* answer) {
+  const bool has_next = answer->next_text();
+  note_status(*answer);
+  if (!has_next) finish(answer, {AnswerEnd::kLimit});
 }
 
 void EngineLoop::draw(Answer* answer) {

@@ -56,6 +56,8 @@ class EngineLoop : private StepWatcher {
   StepResult step();
   void take_turns();
   void go_on(Answer* answer, const cria_turn& turn);
+  // The same of an answer that is embeddings.
+  void go_on_embedding(Answer* answer);
   void add_turn(Answer* answer, size_t n_prompt_tokens);
   // Whether what one would read first is being read by one before it.
   [[nodiscard]] bool should_wait(const Answer& answer);

@@ -33,12 +33,19 @@ struct ResponseField {
   std::string setting;  // of generation_settings: its JSON
 };
 
+// Of an answer that is embeddings: its texts are shared out to requests of neighbours.
+struct EmbeddingShape {
+  uint32_t width = 0;  // values of each; 0: they are none
+  size_t n_requests = 0;
+};
+
 struct AnswerOrder {
   MakeWriter make_writer = nullptr;
   WireForm form = WireForm::kEvents;
   std::string whole_answer;            // where there is nothing to make: no prompts
   std::vector<AnswerRequest> prompts;  // all but their tokens alike; they leave for the engine
-  std::vector<uint32_t> prompt_sizes;  // tokens of each
+  std::vector<uint32_t> prompt_sizes;  // tokens of each; of each text where they are to be embedded
+  EmbeddingShape embedding;
   std::vector<JsonText> prompt_texts;  // of each, where the answer tells them; else none
   uint32_t n_choices = 1;              // of each prompt
   std::optional<uint32_t> n_top;       // as the engine has it

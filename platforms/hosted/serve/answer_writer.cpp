@@ -66,7 +66,7 @@ size_t AnswerWriter::own_bytes() const {
         order_.reading->tools.size() + choices_.size() * CallReader::bytes_for(*order_.reading);
   }
   for (const JsonText& text : order_.prompt_texts) n_bytes += text.text().size();
-  return 2 * n_bytes;
+  return 2 * n_bytes + order_.prompt_sizes.size() * order_.embedding.width * sizeof(float);
 }
 
 size_t AnswerWriter::bytes_of(const AnswerPiece& piece) const {

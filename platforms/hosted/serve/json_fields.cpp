@@ -22,7 +22,7 @@ constexpr size_t kMaxValues = size_t{1} << 16;    // but for token ids: of messa
 constexpr size_t kMaxTokenIds = size_t{1} << 19;  // of prompts, or to detokenize
 
 // Those that are lists of token ids, or of such lists.
-constexpr std::array<std::string_view, 3> kIdLists = {"content", "prompt", "tokens"};
+constexpr std::array<std::string_view, 4> kIdLists = {"content", "input", "prompt", "tokens"};
 
 // Leaves nothing whose destructor allocates.
 void take_apart(Json* json) noexcept {

@@ -22,7 +22,9 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "content",
     "context",
     "conversation",
+    "dimensions",
     "echo",
+    "encoding_format",
     "format",
     "frequency_penalty",
     "function_call",
@@ -78,6 +80,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "top_k",
     "top_logprobs",
     "top_p",
+    "truncate",
     "with_pieces",
 });
 

@@ -176,6 +176,10 @@ void TextService::complete(Conversation* conversation) {
 }
 
 Encoded TextService::encode_chat(const Conversation& text) {
+  if (is_for_embeddings()) {
+    throw ApiError(ErrorKind::kNotSupported,
+                   "the model makes embeddings and holds no conversations; use /v1/embeddings");
+  }
   if (!has_chat()) {
     throw ApiError(ErrorKind::kNotSupported,
                    has_tokenizer() ? "the model has no chat template; use /v1/completions, or "

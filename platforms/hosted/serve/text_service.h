@@ -41,13 +41,16 @@ class TextService {
 
   [[nodiscard]] bool has_tokenizer() const { return model_.info().has_tokenizer != 0; }
   [[nodiscard]] bool has_chat() const {
-    return has_tokenizer() && model_.info().chat_template != 0;
+    return has_tokenizer() && model_.info().chat_template != 0 && !is_for_embeddings();
   }
 
   // How the model writes calls and thinking; and whether its template shows it tools.
   [[nodiscard]] const std::shared_ptr<const CallWriting>& writing() const { return writing_; }
   [[nodiscard]] bool calls_tools() const { return calls_tools_; }
   [[nodiscard]] bool thinks() const { return writing_->writes(CRIA_WRITES_THINKING); }
+
+  // Such a model was not trained to answer.
+  [[nodiscard]] bool is_for_embeddings() const { return model_.info().pooling != 0; }
 
   // Of the longest that encode gives tokens of.
   [[nodiscard]] size_t max_text_bytes() const { return max_text_bytes_; }

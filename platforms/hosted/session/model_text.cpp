@@ -50,6 +50,13 @@ cria_conversation conversation_of(const std::vector<cria_message>& view, cria_ch
   return conversation;
 }
 
+const char* pooling_name(uint32_t pooling) {
+  constexpr const char* kNames[] = {"last token", "mean", "first token"};
+  return pooling >= CRIA_POOLING_LAST && pooling <= CRIA_POOLING_FIRST
+             ? kNames[pooling - CRIA_POOLING_LAST]
+             : "unknown";
+}
+
 std::optional<cria_role> role_of(std::string_view name) {
   struct RoleName {
     std::string_view name;

@@ -24,6 +24,9 @@ const char* kv_format_name(uint32_t format);
 [[nodiscard]] cria_conversation conversation_of(const std::vector<cria_message>& view,
                                                 cria_chat_ending ending);
 
+// "last token", "mean" or "first token", of a cria_pooling.
+const char* pooling_name(uint32_t pooling);
+
 // Of a message in the JSON of a conversation; "developer" is another name of the system's.
 std::optional<cria_role> role_of(std::string_view name);
 

@@ -91,7 +91,7 @@ def matrix_counts():
 
 def reserved():
     for name, record, at, rule in (
-            ("scalars_first", SCALARS, 156, "reserved bytes of the scalars are zero"), ("scalars_last", SCALARS, 255, "reserved bytes of the scalars are zero"),
+            ("scalars_first", SCALARS, 224, "reserved bytes of the scalars are zero"), ("scalars_last", SCALARS, 255, "reserved bytes of the scalars are zero"),
             ("rope_table", SCALARS, 160 + 15, "reserved bytes of a RoPE table are zero"),
             ("rope_table_unused", SCALARS, 160 + 16, "RoPE tables that are not used are zero"),
             ("kind_first", KIND, 81, "reserved bytes of a kind are zero"), ("kind_last", KIND, 127, "reserved bytes of a kind are zero"),

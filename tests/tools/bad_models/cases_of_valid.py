@@ -14,7 +14,7 @@ from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, 
                                     END, NOT_IN_USER, NOTE, SPACE, SPECIAL, SWALLOWS_BEFORE, SWALLOWS_BEHIND, THINKING_BEGIN,
                                     Tokenizer, call_form, chat_template, sentence_piece, text_model, turns)
 from cria_reader.build_options import may_be_left_out
-from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS, NO_TABLE, TIED
+from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS, NO_TABLE, TIED, UNIT_EMBEDDINGS
 
 HEADS = {"n_query_heads": 2, "n_key_heads": 1, "n_value_heads": 1, "key_dim": 4, "value_dim": 4}
 SMALL_MODEL = {"d_model": 6, "vocab_size": 18}
@@ -55,6 +55,8 @@ def kinds():
               kinds=[kind_of(**HEADS), kind_of(**HEADS, rope_table=1)], layers=[0, 1], **SMALL_MODEL)
     yield one("experts", "a mixture of experts, which stay in place", compression=COMPRESSED_BUT_STAYING, kinds=[
         kind_of(feed_forward=EXPERTS, more_flags="normalized_weights ffn_bias", n_experts=3, n_chosen=2, expert_ff=18)])
+    yield one("embeddings", "a model of embeddings: the mean of all rows, of length 1", flags=TIED | UNIT_EMBEDDINGS, pooling=2,
+              kinds=[kind_of(**HEADS, d_ff=9)], **SMALL_MODEL)
     for name, formats in (("bit1", everywhere(BIT1, 128)), ("bit2", everywhere(BIT2, 64))):
         yield valid(name, f"trained weights in {name}", Model(formats=formats, **SMALL))
     yield valid("config_4096", "the largest config", largest(103), kept=False)

@@ -20,7 +20,7 @@ FINITE = ((0.0, -1.0, 1e38), (NAN, INF, -INF))
 OPTIONAL = ((0.0, -0.0, 1e-30), (-1.0, NAN, INF))
 MODEL = {
     "architecture": ((1, 9, MOST_32), (0,)),
-    "flags": ((0, 1), (2, 3, 8, 1 << 31)),
+    "flags": ((0, 1), (2, 3, 8, 16, 1 << 31)),
     "d_model": ((1, 1 << 17), (0, (1 << 17) + 1, MOST_32)),
     "vocab_size": ((1, 1 << 21), (0, (1 << 21) + 1, MOST_32)),
     "max_context": ((16, 1 << 24), ((1 << 24) + 1, MOST_32, 0)),
@@ -34,7 +34,7 @@ MODEL = {
     "per_layer_sum_multiplier": ((), (1.0, -0.0, NAN)),
     "bos_token": ((0, 15, NONE), (16, NONE - 1)),
     "n_layers": ((), (1025, MOST_32)), "n_kinds": ((), (17, MOST_32)), "n_counts": ((), (464, MOST_32)),
-    "n_end_tokens": ((), (17, MOST_32)), "n_rope_tables": ((), (5, MOST_32))}
+    "n_end_tokens": ((), (17, MOST_32)), "n_rope_tables": ((), (5, MOST_32)), "pooling": ((1, 2, 3), (4, MOST_32))}
 
 # (mixer, feed-forward) that has the fields: field: values that are valid, values that are not. Both are often dictionaries.
 HEADS = {
@@ -135,6 +135,8 @@ def of_model():
                 yield Trial(f"{field}_{spelt(value)}", config_of(**{field: value}), fault)
     for name, items in (("end_tokens_16", list(range(16))), ("end_tokens_same", [3, 3])):
         yield Trial(name, config_of(end_tokens=items), None)
+    for pooling in (1, 2, 3):
+        yield Trial(f"flags_9_pooling_{pooling}", config_of(flags=9, pooling=pooling), None)
     yield Trial("end_token_outside", config_of(end_tokens=[16]), "end_tokens")
     yield Trial("end_tokens_behind", config_of(n_end_tokens=1, end_tokens=[1, 2]), "end_tokens")
 

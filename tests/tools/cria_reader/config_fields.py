@@ -12,7 +12,7 @@ FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4"
 FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128), (INT4NL, 32), (INT4NL, 64), (INT4NL, 128),
            (INT8G32, 32), (BIT1, 128), (BIT2, 64))
 
-TIED, SIGNED_SCALES, LEARNED_POSITIONS = 1, 2, 4  # flags of the model
+TIED, SIGNED_SCALES, LEARNED_POSITIONS, UNIT_EMBEDDINGS = 1, 2, 4, 8  # flags of the model
 NOT_COMPRESSED, COMPRESSED, COMPRESSED_BUT_STAYING = range(3)
 RMS, LAYER_NORM = 1, 2
 NO_MIXER, ATTENTION, LATENT, CONVOLUTION, DELTA, STATE_SPACE = range(6)
@@ -69,7 +69,7 @@ SCALARS = Record("""
     architecture I  flags I  n_layers I  n_kinds I  n_counts I  d_model I  vocab_size I  max_context I  planned_context I
     compression I  final_norm I  norm_epsilon f  embedding_multiplier f  residual_multiplier f  logits_divisor f  logits_cap f
     per_layer_width I  per_layer_table_multiplier f  per_layer_input_multiplier f  per_layer_sum_multiplier f
-    bos_token I  n_end_tokens I  end_tokens 16I  n_rope_tables I  reserved_156 4s  rope_tables 64s  reserved_224 32s""")
+    bos_token I  n_end_tokens I  end_tokens 16I  n_rope_tables I  pooling I  rope_tables 64s  reserved_224 32s""")
 ROPE_TABLE = Record("n_pairs I  factor f  original_context I  reserved_12 4s")
 KIND = Record("""
     mixer B  feed_forward B  norm B  activation B  flags I  n_query_heads H  n_key_heads H  n_value_heads H  key_dim H

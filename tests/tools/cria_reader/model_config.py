@@ -5,11 +5,11 @@ from cria_reader import config_fields as fields
 from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, COUNT, DELTA, DENSE, EXPERTS,
                                        FORMATS, KIND, KIND_FLAGS, LATENT, LAYER_NORM, LEARNED_POSITIONS, MOST_CONFIG_BYTES,
                                        NIBBLES, NO_FEED_FORWARD, NO_KIND, NO_MIXER, NO_TABLE, NONE, RMS, ROPE_TABLE, SCALARS,
-                                       SIGNED_SCALES, STATE_SPACE, flag_bits)
+                                       SIGNED_SCALES, STATE_SPACE, UNIT_EMBEDDINGS, flag_bits)
 from cria_reader.refusal import require
 from cria_reader.roles import n_matrices
 
-MOST_MODEL_FLAGS = 7
+MOST_MODEL_FLAGS = 15
 MOST_WIDTH = 1 << 17          # of the residual stream, and of all heads of a projection
 MOST_POSITIONS = 1 << 31      # values of learned ones
 MOST_ROWS_OF_EXPERTS = 1 << 24
@@ -19,7 +19,7 @@ SCALAR_LIMITS = {
     "architecture": (1, NONE), "flags": (0, MOST_MODEL_FLAGS), "n_layers": (1, 1024), "n_kinds": (1, 16), "n_counts": (1, 463),
     "d_model": (1, MOST_WIDTH), "vocab_size": (1, 1 << 21), "max_context": (1, 1 << 24), "compression": (0, 2),
     "final_norm": (RMS, LAYER_NORM), "per_layer_width": (0, 4096), "n_end_tokens": (0, fields.MOST_END_TOKENS),
-    "n_rope_tables": (0, fields.MOST_ROPE_TABLES)}
+    "n_rope_tables": (0, fields.MOST_ROPE_TABLES), "pooling": (0, 3)}
 SCALAR_FLOATS = ("norm_epsilon embedding_multiplier residual_multiplier logits_divisor logits_cap per_layer_table_multiplier "
                  "per_layer_input_multiplier per_layer_sum_multiplier").split()
 PER_LAYER = [name for name in SCALAR_FLOATS if name.startswith("per_layer_")]
@@ -113,6 +113,7 @@ def read_scalars(config, raw):
     require_finite(config, SCALAR_FLOATS)
     require_zeros(SCALARS, raw, SCALARS.reserved())
     require(1 <= config["planned_context"] <= config["max_context"], "planned_context")
+    require(not config["flags"] & UNIT_EMBEDDINGS or config["pooling"], "flags")
     require(0 <= config["norm_epsilon"] < 1, "norm_epsilon")
     require(config["logits_divisor"] > 0, "logits_divisor")
     require(config["logits_cap"] >= 0, "logits_cap")

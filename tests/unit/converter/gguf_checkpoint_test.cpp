@@ -205,6 +205,27 @@ TEST(GgufCheckpoint, OfGraniteMayBeWithoutRope) {
   EXPECT_EQ(flagged(false), format::kNoTable);
 }
 
+TEST(GgufCheckpoint, SaysHowRowsBecomeAnEmbedding) {
+  constexpr format::Pooling kWanted[] = {format::Pooling::kUnsaid, format::Pooling::kMean,
+                                         format::Pooling::kFirst, format::Pooling::kLast};
+  const test::TempFolder folder;
+  for (uint32_t type = 0; type < std::size(kWanted); ++type) {
+    GgufWriter writer = tiny_gguf();
+    writer.put_count("llama.pooling_type", type);
+    test::write_file(folder / "m.gguf", writer.bytes());
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+    const test::ModelReadBack model(folder / "m.cria");
+    EXPECT_EQ(model.config().model->pooling, static_cast<uint32_t>(kWanted[type]));
+    EXPECT_EQ(has_flag(model.config(), format::kUnitEmbeddings), type != 0);
+  }
+  GgufWriter reranker = tiny_gguf();
+  reranker.put_count("llama.pooling_type", 4);
+  expect_refused(reranker, {"llama.pooling_type", "4 is not supported"});
+  GgufWriter encoder = tiny_gguf();
+  encoder.put_flag("llama.attention.causal", false);
+  expect_refused(encoder, {"llama.attention.causal", "is false"});
+}
+
 TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
   const test::TempFolder folder;
   GgufWriter whole = tiny_gguf();

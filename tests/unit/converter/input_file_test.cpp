@@ -83,6 +83,7 @@ TEST(SideFiles, WhateverHasTheNameOfOneIsNotPassedOver) {
 TEST(SideFiles, EachHasItsLimit) {
   const TempFolder folder;
   for (const converter::SideFileKind& kind : converter::kSideFiles) {
+    std::filesystem::create_directories((folder / kind.name).parent_path());
     write_file(folder / kind.name, "{}");
     std::filesystem::resize_file(folder / kind.name, kind.max_bytes + 1);
     expect_invalid({kind.name, "too many", std::to_string(kind.max_bytes)},

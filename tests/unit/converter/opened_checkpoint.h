@@ -21,7 +21,8 @@ struct Opened {
     imported = import_config(checkpoint->read_config());
     checkpoint->open_weights();
     std::vector<std::string> warnings;
-    if (embedding_is_tied(*checkpoint, imported.tied_embedding, &warnings)) {
+    if (embedding_is_tied(*checkpoint, imported.tied_embedding, imported.config.model.pooling != 0,
+                          &warnings)) {
       imported.config.model.flags |= format::kTiedEmbedding;
     }
     imported.config.model.planned_context = imported.config.model.max_context;

@@ -188,11 +188,14 @@ TEST(ModelConfig, ScalarsHaveLimits) {
        of_model([](ModelScalars* m, uint32_t v) { m->rope_tables[0].original_context = v; }),
        {0, 1, 127},
        {128, kMost}},
-      {"reserved", of_model([](ModelScalars* m, uint32_t v) { m->reserved = v; }), {0}, {1, kMost}},
+      {"pooling",
+       of_model([](ModelScalars* m, uint32_t v) { m->pooling = v; }),
+       {0, 1, 2, 3},
+       {4, kMost}},
   });
-  for (size_t i = 0; i < sizeof ModelScalars{}.reserved2; ++i) {
+  for (size_t i = 0; i < sizeof ModelScalars{}.reserved; ++i) {
     ConfigParts c = llama();
-    c.model.reserved2[i] = 1;
+    c.model.reserved[i] = 1;
     EXPECT_EQ(fault_of(c), "reserved") << i;
   }
 }
@@ -215,6 +218,15 @@ TEST(ModelConfig, RopeTablesThatAreUsedAreFour) {
     return c;
   };
   expect_limits({{"rope_tables", with_pairs, {1, 255, 256}, {0, 257, UINT32_MAX}}});
+}
+
+TEST(ModelConfig, EmbeddingsHaveALengthWhereTheModelMakesSome) {
+  for (uint32_t pooling = 0; pooling <= 3; ++pooling) {
+    ConfigParts c = llama();
+    c.model.flags |= format::kUnitEmbeddings;
+    c.model.pooling = pooling;
+    EXPECT_EQ(fault_of(c), pooling == 0 ? "flags" : "") << pooling;
+  }
 }
 
 TEST(ModelConfig, OneVectorOfLearnedPositionsFits) {

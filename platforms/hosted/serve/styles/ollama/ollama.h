@@ -15,6 +15,11 @@ AnswerOrder ollama_chat_order(const OrderContext& context, const Json& request,
 AnswerOrder ollama_generate_order(const OrderContext& context, const Json& request,
                                   const std::string& body);
 
+AnswerOrder ollama_embed_order(const OrderContext& context, const Json& request,
+                               const std::string& body);
+AnswerOrder ollama_embeddings_order(const OrderContext& context, const Json& request,
+                                    const std::string& body);
+
 std::unique_ptr<AnswerWriter> make_ollama_chat_writer(AnswerOrder order, const TextService* text);
 std::unique_ptr<AnswerWriter> make_ollama_generate_writer(AnswerOrder order,
                                                           const TextService* text);

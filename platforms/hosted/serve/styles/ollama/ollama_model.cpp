@@ -70,6 +70,10 @@ std::string ollama_model(const OrderContext& context, const RequestFields& field
 
 std::vector<const char*> ollama_capabilities(const OrderContext& context) {
   std::vector<const char*> capabilities;
+  if (context.text->is_for_embeddings()) {
+    if (context.text->has_tokenizer()) capabilities.push_back("embedding");
+    return capabilities;
+  }
   if (context.text->has_tokenizer()) capabilities.push_back("completion");
   if (context.text->calls_tools()) capabilities.push_back("tools");
   if (context.text->has_chat() && context.text->thinks()) capabilities.push_back("thinking");

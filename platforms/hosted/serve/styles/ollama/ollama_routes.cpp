@@ -72,6 +72,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/show", Key::kNeeded, nullptr, &show, nullptr},
     {"POST", "/api/chat", Key::kNeeded, nullptr, nullptr, &ollama_chat_order},
     {"POST", "/api/generate", Key::kNeeded, nullptr, nullptr, &ollama_generate_order},
+    {"POST", "/api/embed", Key::kNeeded, nullptr, nullptr, &ollama_embed_order},
+    {"POST", "/api/embeddings", Key::kNeeded, nullptr, nullptr, &ollama_embeddings_order},
     {"POST", "/api/pull", Key::kNeeded, nullptr, &pull, nullptr},
     {"POST", "/api/push", Key::kNeeded, &refuse_change, nullptr, nullptr},
     {"POST", "/api/create", Key::kNeeded, &refuse_change, nullptr, nullptr},

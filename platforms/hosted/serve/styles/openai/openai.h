@@ -1,4 +1,4 @@
-// OpenAI's chats, completions and responses: what reads them and what writes them.
+// OpenAI's chats, completions, responses and embeddings: what reads them and what writes them.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,9 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
 AnswerOrder response_order(const OrderContext& context, const Json& request,
                            const std::string& body);
+
+AnswerOrder embedding_order(const OrderContext& context, const Json& request,
+                            const std::string& body);
 
 std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
 std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);

@@ -48,6 +48,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", Key::kNeeded, nullptr, nullptr, &text_order},
     {"POST", "/v1/responses", Key::kNeeded, nullptr, nullptr, &response_order},
     {"POST", "/responses", Key::kNeeded, nullptr, nullptr, &response_order},
+    {"POST", "/v1/embeddings", Key::kNeeded, nullptr, nullptr, &embedding_order},
 };
 
 }  // namespace

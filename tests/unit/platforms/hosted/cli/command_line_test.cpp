@@ -86,6 +86,19 @@ TEST(CommandLine, APromptMayBeEmptyOrStartWithADash) {
   EXPECT_EQ(parse_as<RunOptions>({"run", "m.cria", "-p", "two words"}).prompt, "two words");
 }
 
+TEST(CommandLine, TextsToEmbedComeFromAFileOrAnOption) {
+  const auto piped = parse_as<EmbedOptions>({"embed", "m.cria"});
+  EXPECT_EQ(piped.input, "-");
+  EXPECT_FALSE(piped.text || piped.whole);
+  EXPECT_EQ(piped.dimensions, 0u);
+  const auto file =
+      parse_as<EmbedOptions>({"embed", "m.cria", "lines.txt", "--whole", "--dimensions", "32"});
+  EXPECT_EQ(file.input, "lines.txt");
+  EXPECT_TRUE(file.whole);
+  EXPECT_EQ(file.dimensions, 32u);
+  EXPECT_EQ(parse_as<EmbedOptions>({"embed", "m.cria", "--text", ""}).text, "");
+}
+
 TEST(CommandLine, ListsEndBeforeTheNextArgument) {
   const auto logits = parse_as<LogitsOptions>({"logits", "--ids", "1,5,9", "m.cria", "-o", "f"});
   EXPECT_EQ(logits.ids, (std::vector<uint32_t>{1, 5, 9}));
@@ -149,6 +162,10 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
       {"run", "m.cria", "--ids", "010"},
       {"logits", "m.cria", "-o", "f"},
       {"logits", "m.cria", "--ids", "1"},
+      {"embed", "m.cria", "a", "--text", "b"},
+      {"embed", "m.cria", "--text", "b", "--whole"},
+      {"embed", "m.cria", "--dimensions", "0"},
+      {"embed", "m.cria", "--dimensions", "131073"},
       {"bench", "m.cria", "-p", "0"},
       {"bench", "m.cria", "--threads", "1,0"},
       {"bench", "m.cria", "--sessions", "1,0"},
@@ -173,7 +190,7 @@ TEST(CommandLine, HelpAndVersionAreTextForStandardOutput) {
             std::string("cria ") + cria_version() + "\nline editing: " + line_editor_name() + "\n");
   EXPECT_NE(std::get<HelpText>(parse({"--help"})).text.find("chat"), std::string::npos);
   for (const char* const command :
-       {"info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval"}) {
+       {"info", "verify", "run", "chat", "bench", "tokenize", "logits", "embed", "eval"}) {
     const std::string text = std::get<HelpText>(parse({command, "--help"})).text;
     EXPECT_NE(text.find("M.cria"), std::string::npos) << command;
   }
