@@ -77,6 +77,7 @@ struct Spelling {
 };
 constexpr Spelling kSpellings[] = {
     {"layers.0.input_layernorm.weight", kModelFront, "", ""},
+    {"layers.0.post_attention_layernorm.weight", kModelFront, "", ""},
     {"h.0.ln_1.weight", "transformer.", "h.", "layers."},
     {"h.0.ln_1.weight", "transformer.", "wte.", "embed_tokens."},
     {"h.0.ln_1.weight", "transformer.", "wpe.", "embed_positions."},
@@ -190,7 +191,7 @@ void HuggingFaceFolder::rename_stored() {
     }
   }
   stored_ = std::move(renamed);
-  is_respelled_ = front.spelling != kSpellings;
+  is_respelled_ = !front.spelling->own.empty();
 }
 
 std::string HuggingFaceFolder::name_in_files(const std::string& name) const {
