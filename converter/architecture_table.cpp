@@ -372,7 +372,7 @@ constexpr const char* kExperts = "a mixture of experts";
 constexpr const char* kLatent = "latent attention (MLA) with a mixture of experts";
 constexpr const char* kVision = "a model that sees or hears";
 constexpr const char* kStateSpace = "layers that are no attention";
-constexpr const char* kGemma = "Gemma's norms, scales and activation";
+constexpr const char* kGemma = "another Gemma than 2 and 3";
 constexpr const char* kNorms = "norms in other places or of another kind than Llama's";
 constexpr const char* kOld = "another layer than Llama's";
 constexpr const char* kEncoder = "an encoder, which writes no text";
@@ -474,6 +474,12 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
   config.refuse(
       "architectures",
       shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") + reason);
+}
+
+bool holds_text_model(std::string_view class_name) {
+  constexpr std::string_view kHolders[] = {"Gemma3ForConditionalGeneration",
+                                           "Mistral3ForConditionalGeneration"};
+  return std::find(std::begin(kHolders), std::end(kHolders), class_name) != std::end(kHolders);
 }
 
 const ArchitectureRow& architecture_row(format::Architecture id) {

@@ -112,6 +112,9 @@ struct ArchitectureRow {
 // read is refused by its name, with the list of what is.
 [[nodiscard]] const ArchitectureRow& find_architecture(const JsonObject& config);
 
+// Whether a class holds one of them as text_config, beside what sees or hears.
+[[nodiscard]] bool holds_text_model(std::string_view class_name);
+
 [[nodiscard]] const ArchitectureRow& architecture_row(format::Architecture id);
 
 // "this converter reads Llama, Mistral, ...": how a refusal of another ends.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "converter/architecture_table.h"
 #include "converter/error.h"
 #include "converter/gptq/gptq_settings.h"
 #include "converter/gptq/gptq_tensor.h"
@@ -61,6 +62,26 @@ std::optional<GptqSettings> quantization_of(const fs::path& folder) {
   return read_gptq_settings(read_side_json(folder, SideFile::kQuantizeConfig),
                             QuantizationFile::kOwn,
                             side_file_path(folder, SideFile::kQuantizeConfig).string());
+}
+
+// Of a model that sees or hears too, what it is made of to write; what it does not say there, the
+// whole config says.
+void take_text_model(Json* values, ConfigFiles* files) {
+  constexpr const char* kText = "text_config";
+  const JsonObject config(*values, files->where);
+  const auto classes = config.texts("architectures");
+  if (!classes || classes->empty() || !holds_text_model(classes->front()) || !config.has(kText)) {
+    return;
+  }
+  Json text = (*values)[kText];
+  (void)JsonObject(text, files->where + ": " + kText);
+  for (const auto& [key, value] : text.items()) {
+    files->key_names.emplace(key, std::string(kText) + "." + key);
+  }
+  for (const char* const key : {"bos_token_id", "eos_token_id", "tie_word_embeddings"}) {
+    if (config.has(key) && !text.contains(key)) text[key] = (*values)[key];
+  }
+  *values = std::move(text);
 }
 
 // The weights that Meta itself gives out are named so.
@@ -154,6 +175,7 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   files.where = config.string();
   // It says how weights are stored, which is settled when they are opened.
   if (quantization_of(path())) values.erase(kQuantization);
+  take_text_model(&values, &files);
   files.config = std::make_shared<const Json>(std::move(values));
   if (has_side_file(path(), SideFile::kGenerationConfig)) {
     files.generation =
