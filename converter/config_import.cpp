@@ -234,8 +234,7 @@ void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, uin
   constexpr const char* kOtherKey = "hidden_activation";  // which some classes prefer
   kind->feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
   const format::Activation activation = read_activation(config, row, row.activation_key);
-  if (config.has(kOtherKey) && config.has(row.activation_key) &&
-      read_activation(config, row, kOtherKey) != activation) {
+  if (config.has(kOtherKey) && read_activation(config, row, kOtherKey) != activation) {
     config.refuse(kOtherKey, "is another than " + std::string(row.activation_key));
   }
   kind->activation = static_cast<uint8_t>(activation);

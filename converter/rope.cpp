@@ -1,6 +1,5 @@
 #include "converter/rope.h"
 
-#include "converter/config_numbers.h"
 #include "converter/error.h"
 
 #include <algorithm>
@@ -24,18 +23,20 @@ constexpr const char* kOfWindows = "sliding_attention";
 constexpr const char* kGrowth = "llama_4_scaling_beta";
 constexpr const char* kOriginalContext = "original_max_position_embeddings";
 
-// What scales positions of all layers, or of each kind apart: the old spelling wins where a config
-// has both.
+// What scales positions of all layers, or of those with a window and others apart: the old spelling
+// wins where a config has both.
 struct Scaling {
   std::optional<JsonObject> object;
   bool is_apart = false;
 };
-Scaling scaling_of(const JsonObject& config, RopeOf of) {
+Scaling scaling_of(const JsonObject& config, const ArchitectureRow& row, RopeOf of) {
   const std::optional<JsonObject> old_spelling = config.object("rope_scaling");
   const bool says_something = old_spelling && !old_spelling->keys().empty();
   const std::optional<JsonObject> found =
       says_something ? old_spelling : config.object("rope_parameters");
-  if (!found || (!found->has(kOfLayers) && !found->has(kOfWindows))) return {found};
+  const bool is_apart = found && row.window_rope != WindowRope::kSame &&
+                        (found->has(kOfLayers) || found->has(kOfWindows));
+  if (!is_apart) return {found};
   const char* const key = of == RopeOf::kWindows ? kOfWindows : kOfLayers;
   if (!found->has(key)) found->refuse(key, "is missing");
   return {found->object(key), true};
@@ -234,7 +235,7 @@ std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t rotary_di
 
 uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t head_dim) {
   constexpr const char* kKey = "partial_rotary_factor";
-  const std::optional<JsonObject> scaling = scaling_of(config, RopeOf::kLayers).object;
+  const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
   const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
   const double part = with_key.number(kKey).value_or(1);
   if (part == 1) return head_dim;
@@ -251,10 +252,16 @@ uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, u
 
 QueryGrowth read_query_growth(const JsonObject& config, const ArchitectureRow& row,
                               uint32_t max_context) {
-  const std::optional<JsonObject> scaling = scaling_of(config, RopeOf::kLayers).object;
+  const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
   if (!is_one_of(row.own_keys, kGrowth) || !scaling || !scaling->is_on(kGrowth)) return {};
   const auto growth = static_cast<float>(positive(*scaling, kGrowth, *scaling->number(kGrowth)));
-  return {growth, count_or(*scaling, kOriginalContext, max_context, format::kMaxContext)};
+  const JsonObject& with_context = config.has(kOriginalContext) ? config : *scaling;
+  const double period = with_context.number(kOriginalContext).value_or(max_context);
+  if (!(period >= 1 && period <= format::kMaxContext)) {
+    with_context.refuse(kOriginalContext,
+                        "must be from 1 to " + std::to_string(format::kMaxContext));
+  }
+  return {growth, static_cast<uint32_t>(period)};
 }
 
 RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row, RopeOf of,
@@ -262,7 +269,7 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
   constexpr const char* kTheta = "rope_theta";
   constexpr const char* kWindowTheta = "rope_local_base_freq";
   constexpr double kUsualWindowTheta = 10000;
-  const auto [scaling, is_apart] = scaling_of(config, of);
+  const auto [scaling, is_apart] = scaling_of(config, row, of);
   RopeSettings rope;
   if (of == RopeOf::kWindows && row.window_rope == WindowRope::kOwn && !is_apart) {
     rope.theta =
