@@ -37,6 +37,17 @@ constexpr std::string_view kDeepseekKeys[] = {
     "num_experts",      "num_experts_per_tok",   "moe_intermediate_size",
     "n_shared_experts", "first_k_dense_replace", "kv_lora_rank",
     "q_lora_rank"};
+constexpr std::string_view kMiniCpmKeys[] = {"scale_emb", "scale_depth", "dim_model_base"};
+constexpr std::string_view kMinistral3Keys[] = {"llama_4_scaling_beta"};
+constexpr std::string_view kPatternKeys[] = {"sliding_window_pattern"};
+constexpr std::string_view kGemmaKeys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
+                                           "attn_logit_softcapping", "final_logit_softcapping"};
+constexpr OtherKey kPatternKey[] = {{"_sliding_window_pattern", "sliding_window_pattern"}};
+
+// Norms of what a layer adds in place of those of what it reads, and both.
+constexpr uint32_t kNormsBehind =
+    format::flag::kMixerOutNorm | format::flag::kFfnOutNorm | format::flag::kGated;
+constexpr uint32_t kNormsAround = kLlamaFlags | kNormsBehind;
 
 constexpr ArchitectureRow kArchitectures[] = {
     {.class_name = "LlamaForCausalLM",
@@ -224,8 +235,131 @@ constexpr ArchitectureRow kArchitectures[] = {
      .has_pairs = true,
      .d_ff = 18432,
      .max_context = 4096},
+    {.class_name = "MiniCPMForCausalLM",
+     .model_type = "minicpm",
+     .id = Architecture::kMiniCpm,
+     .name = "MiniCPM",
+     .examples = "MiniCPM 1B and 2B, MiniCPM4 0.5B and 8B",
+     .flags_by_keys = kAttentionBiases,
+     .own_keys = kMiniCpmKeys,
+     .has_depth_multipliers = true,
+     .is_tied = true},
+    {.class_name = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .id = Architecture::kMinistral3,
+     .name = "Ministral 3",
+     .examples = "Ministral 3 3B, 8B and 14B",
+     .own_keys = kMinistral3Keys,
+     .window = WindowKeys::kWindow,
+     .max_context = 262144,
+     .n_kv_heads = 8,
+     .head_dim = 128,
+     .rms_epsilon = 1e-5,
+     .rope_theta = 1e6},
+    {.class_name = "Ernie4_5ForCausalLM",
+     .model_type = "ernie4_5",
+     .id = Architecture::kErnie45,
+     .name = "ERNIE 4.5 (dense)",
+     .examples = "ERNIE-4.5-0.3B",
+     .has_pairs = true,
+     .max_context = 131072,
+     .n_kv_heads = 2,
+     .head_dim = 128,
+     .rms_epsilon = 1e-5,
+     .rope_theta = 500000,
+     .is_tied = true},
+    {.class_name = "Exaone4ForCausalLM",
+     .model_type = "exaone4",
+     .id = Architecture::kExaone4,
+     .name = "EXAONE 4",
+     .examples = "EXAONE 4.0 1.2B and 32B",
+     .names = TensorNames::kNormsBehind,
+     .flags = kNormsBehind | format::flag::kHeadNorms,
+     .own_keys = kPatternKeys,
+     .window = WindowKeys::kPeriod,
+     .no_rope = NoRopeKeys::kFull,
+     .n_kv_heads = 32,
+     .sliding_window = 4096,
+     .window_period = 4,
+     .rms_epsilon = 1e-5},
+    {.class_name = "Olmo2ForCausalLM",
+     .model_type = "olmo2",
+     .id = Architecture::kOlmo2,
+     .name = "OLMo 2",
+     .examples = "OLMo 2 1B, 7B, 13B and 32B",
+     .names = TensorNames::kNormsBehind,
+     .flags = kNormsBehind | format::flag::kWholeNorms,
+     .flags_by_keys = kAttentionBiases,
+     .rms_epsilon = 1e-5},
+    {.class_name = "Olmo3ForCausalLM",
+     .model_type = "olmo3",
+     .id = Architecture::kOlmo3,
+     .name = "OLMo 3",
+     .examples = "OLMo 3 7B and 32B",
+     .names = TensorNames::kNormsBehind,
+     .flags = kNormsBehind | format::flag::kWholeNorms,
+     .flags_by_keys = kAttentionBiases,
+     .window = WindowKeys::kPeriod,
+     .window_rope = WindowRope::kUnscaled,
+     .sliding_window = 4096,
+     .window_period = 4,
+     .rms_epsilon = 1e-5},
+    {.class_name = "BitNetForCausalLM",
+     .model_type = "bitnet",
+     .id = Architecture::kBitNet,
+     .name = "BitNet",
+     .examples = "BitNet b1.58 2B4T in bf16",
+     .names = TensorNames::kBitNet,
+     .flags = kLlamaFlags | format::flag::kMixerInnerNorm | format::flag::kFfnInnerNorm,
+     .flags_by_keys = kAttentionBiases,
+     .activation = "relu2",
+     .n_kv_heads = 5,
+     .rms_epsilon = 1e-5,
+     .rope_theta = 500000},
+    {.class_name = "Gemma2ForCausalLM",
+     .model_type = "gemma2",
+     .id = Architecture::kGemma2,
+     .name = "Gemma 2",
+     .examples = "Gemma 2 2B, 9B and 27B",
+     .names = TensorNames::kNormsAround,
+     .flags = kNormsAround,
+     .flags_by_keys = kAttentionBiases,
+     .own_keys = kGemmaKeys,
+     .window = WindowKeys::kEven,
+     .scales_by_width = true,
+     .norms_add_one = true,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .max_context = 8192,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 4096,
+     .is_tied = true},
+    {.class_name = "Gemma3ForCausalLM",
+     .model_type = "gemma3_text",
+     .id = Architecture::kGemma3,
+     .name = "Gemma 3",
+     .examples = "Gemma 3 270M, 1B, 4B, 12B and 27B, FunctionGemma",
+     .names = TensorNames::kNormsAround,
+     .flags = kNormsAround | format::flag::kHeadNorms,
+     .flags_by_keys = kAttentionBiases,
+     .other_keys = kPatternKey,
+     .own_keys = kGemmaKeys,
+     .window = WindowKeys::kPeriod,
+     .window_rope = WindowRope::kOwn,
+     .scales_by_width = true,
+     .norms_add_one = true,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .max_context = 131072,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 4096,
+     .window_period = 6,
+     .rope_theta = 1e6,
+     .is_tied = true},
 };
-static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kDeepseekV3));
+static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kGemma3));
 
 // What people try and is none of those, by how its class or its model_type begins; the first that
 // fits says what it is.
@@ -238,7 +372,7 @@ constexpr const char* kExperts = "a mixture of experts";
 constexpr const char* kLatent = "latent attention (MLA) with a mixture of experts";
 constexpr const char* kVision = "a model that sees or hears";
 constexpr const char* kStateSpace = "layers that are no attention";
-constexpr const char* kGemma = "Gemma's norms, scales and activation";
+constexpr const char* kGemma = "another Gemma than 2 and 3";
 constexpr const char* kNorms = "norms in other places or of another kind than Llama's";
 constexpr const char* kOld = "another layer than Llama's";
 constexpr const char* kEncoder = "an encoder, which writes no text";
@@ -348,6 +482,12 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
   config.refuse(
       "architectures",
       shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") + reason);
+}
+
+bool holds_text_model(std::string_view class_name) {
+  constexpr std::string_view kHolders[] = {"Gemma3ForConditionalGeneration",
+                                           "Mistral3ForConditionalGeneration"};
+  return std::find(std::begin(kHolders), std::end(kHolders), class_name) != std::end(kHolders);
 }
 
 const ArchitectureRow& architecture_row(format::Architecture id) {

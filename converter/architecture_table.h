@@ -24,6 +24,9 @@ enum class TensorNames : uint8_t {
   kQwen2Moe,
   kDeepseek,
   kDeepseekApart,  // that, with what expands keys apart from what expands values
+  kNormsBehind,    // norms of what a layer adds, none of what it reads
+  kNormsAround,    // both
+  kBitNet,
 };
 
 // Which keys say whether positions attend to a sliding window.
@@ -34,6 +37,8 @@ enum class WindowKeys : uint8_t {
   kSwitchAll,   // use_sliding_window switches it on
   kSwitchEven,  // use_sliding_window switches it on in even layers below max_window_layers
   kNoRopeOnly,  // use_sliding_window switches it on in the layers without RoPE
+  kEven,        // sliding_window, in even layers
+  kPeriod,      // sliding_window, in all but each sliding_window_pattern-th layer
 };
 
 // Which layers are without RoPE.
@@ -42,6 +47,14 @@ enum class NoRopeKeys : uint8_t {
   kLayers,        // no_rope_layers or no_rope_layer_interval
   kPositionType,  // all or none, as position_embedding_type says
   kAll,           // positions are learned
+  kFull,          // where some layers have a window, those that have none
+};
+
+// How positions turn in layers with a window, where that is another way than in the others.
+enum class WindowRope : uint8_t {
+  kSame,
+  kUnscaled,  // without the scaling of positions
+  kOwn,       // rope_local_base_freq
 };
 
 // Another name of a key; errors call it by the one that the config has.
@@ -70,11 +83,15 @@ struct ArchitectureRow {
   std::span<const std::string_view> own_keys = {};
   WindowKeys window = WindowKeys::kNone;
   NoRopeKeys no_rope = NoRopeKeys::kNone;
-  bool has_multipliers = false;      // of embeddings, residuals, attention and logits
-  bool has_partial_rotary = false;   // partial_rotary_factor below 1
-  bool yarn_means_longrope = false;  // as "su" does: names of old files
-  bool is_hybrid = false;            // its class has experts and layers without attention, too
-  bool has_pairs = false;            // rows that rotate together are one beside the other
+  WindowRope window_rope = WindowRope::kSame;
+  bool has_multipliers = false;        // of embeddings, residuals, attention and logits
+  bool has_depth_multipliers = false;  // the same but attention, by scale_depth and its kin
+  bool scales_by_width = false;        // embeddings, by the root of hidden_size
+  bool norms_add_one = false;          // norms multiply by 1 + weight
+  bool has_partial_rotary = false;     // partial_rotary_factor below 1
+  bool yarn_means_longrope = false;    // as "su" does: names of old files
+  bool is_hybrid = false;              // its class has experts and layers without attention, too
+  bool has_pairs = false;              // rows that rotate together are one beside the other
   const char* ffn_key = "intermediate_size";
   const char* activation_key = "hidden_act";
   // Where config.json is silent.
@@ -84,6 +101,7 @@ struct ArchitectureRow {
   uint32_t n_kv_heads = 0;        // 0: as many as heads
   uint32_t head_dim = 0;          // 0: hidden_size / heads
   uint32_t sliding_window = 0;    // 0: none
+  uint32_t window_period = 0;     // of WindowKeys::kPeriod
   uint32_t original_context = 0;  // 0: max_context
   double rms_epsilon = 1e-6;
   double rope_theta = 10000;
@@ -93,6 +111,9 @@ struct ArchitectureRow {
 // The row that architectures and model_type of a config.json name. Throws ProgramError: what is not
 // read is refused by its name, with the list of what is.
 [[nodiscard]] const ArchitectureRow& find_architecture(const JsonObject& config);
+
+// Whether a class holds one of them as text_config, beside what sees or hears.
+[[nodiscard]] bool holds_text_model(std::string_view class_name);
 
 [[nodiscard]] const ArchitectureRow& architecture_row(format::Architecture id);
 

@@ -23,6 +23,9 @@ using format::LayerKind;
 using format::ModelScalars;
 
 constexpr const char* kClip = "clip_qkv";
+constexpr const char* kQueryScale = "query_pre_attn_scalar";
+constexpr const char* kScoreCap = "attn_logit_softcapping";
+constexpr const char* kLogitsCap = "final_logit_softcapping";
 constexpr const char* kScaled = "scale_attn_weights";  // where others have it, nobody reads it
 constexpr const char* kScaleByLayer = "scale_attn_by_inverse_layer_idx";
 
@@ -35,11 +38,12 @@ constexpr const char* kForeignKeys[] = {
     "moe_intermediate_size",
     "kv_lora_rank",
     "q_lora_rank",
-    "attn_logit_softcapping",
-    "final_logit_softcapping",
+    kScoreCap,
+    kLogitsCap,
     "use_qk_norm",
     "qk_layernorm",
-    "query_pre_attn_scalar",
+    kQueryScale,
+    "use_bias",
     "no_rope_layers",
     "lm_head_bias",
     "sliding_window_pattern",
@@ -142,26 +146,67 @@ float inverse_root(uint32_t n, double factor) {
   return static_cast<float>(factor / std::sqrt(static_cast<double>(n)));
 }
 
+float read_positive(const JsonObject& config, const char* key, double otherwise) {
+  const float value = read_number(config, key, otherwise);
+  if (value <= 0) config.refuse(key, "must be above zero");
+  return value;
+}
+
+// 0: there is no such key, or it says none.
+float read_cap(const JsonObject& config, const ArchitectureRow& row, const char* key) {
+  return has_key(row, key) && config.has(key) ? read_positive(config, key, 0) : 0;
+}
+
+// Multipliers of the embedding, of what layers add and of logits, as each family says them.
+void read_multipliers(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
+  model->embedding_multiplier = 1;
+  model->residual_multiplier = 1;
+  model->logits_divisor = 1;
+  if (row.has_multipliers) {
+    model->embedding_multiplier = read_number(config, "embedding_multiplier", 1);
+    model->residual_multiplier = read_number(config, "residual_multiplier", 1);
+    model->logits_divisor = read_positive(config, "logits_scaling", 1);
+  }
+  if (row.has_depth_multipliers) {
+    constexpr uint32_t kUsualBase = 1;
+    const auto width = static_cast<float>(model->d_model);
+    const float depth = read_number(config, "scale_depth", 1);
+    model->embedding_multiplier = read_number(config, "scale_emb", 1);
+    model->residual_multiplier = depth * inverse_root(model->n_layers, 1);
+    model->logits_divisor =
+        width /
+        static_cast<float>(count_or(config, "dim_model_base", kUsualBase, format::kMaxModelWidth));
+  }
+  if (row.scales_by_width)
+    model->embedding_multiplier = std::sqrt(static_cast<float>(model->d_model));
+}
+
+// What query-key products are multiplied by.
+float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row,
+                            const LayerKind& kind) {
+  if (row.has_multipliers) return read_number(config, "attention_multiplier", 1);
+  if (has_key(row, kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
+  if (!has_key(row, kQueryScale)) return inverse_root(kind.key_dim, 1);
+  constexpr double kUsualScale = 256;
+  return static_cast<float>(1 / std::sqrt(double{read_positive(config, kQueryScale, kUsualScale)}));
+}
+
 void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model,
                   LayerKind* kind) {
-  const bool has = row.has_multipliers;
   model->norm_epsilon = read_number(config, "rms_norm_eps", row.rms_epsilon);
   if (model->norm_epsilon < 0 || model->norm_epsilon >= 1) {
     config.refuse("rms_norm_eps", "must be from 0 to below 1");
   }
   kind->norm_epsilon = model->norm_epsilon;
   if (row.mixer == format::Mixer::kAttention) kind->inner_epsilon = model->norm_epsilon;
-  model->embedding_multiplier = has ? read_number(config, "embedding_multiplier", 1) : 1;
-  model->residual_multiplier = has ? read_number(config, "residual_multiplier", 1) : 1;
-  model->logits_divisor = has ? read_number(config, "logits_scaling", 1) : 1;
-  if (model->logits_divisor <= 0) config.refuse("logits_scaling", "must be above zero");
-  const bool is_scaled = !has_key(row, kScaled) || config.boolean(kScaled).value_or(true);
-  kind->score_multiplier = has         ? read_number(config, "attention_multiplier", 1)
-                           : is_scaled ? inverse_root(kind->key_dim, 1)
-                                       : 1;
-  if (!has_key(row, kClip) || !config.has(kClip)) return;
-  kind->qkv_clip = read_number(config, kClip, 0);
-  if (kind->qkv_clip <= 0) config.refuse(kClip, "must be above zero");
+  read_multipliers(config, row, model);
+  kind->score_multiplier = read_score_multiplier(config, row, *kind);
+  kind->qkv_clip = read_cap(config, row, kClip);
+  kind->score_cap = read_cap(config, row, kScoreCap);
+  model->logits_cap = read_cap(config, row, kLogitsCap);
+  const QueryGrowth growth = read_query_growth(config, row, model->max_context);
+  kind->query_growth = growth.growth;
+  kind->query_growth_period = growth.period;
 }
 
 struct ActivationName {
@@ -301,36 +346,45 @@ void check_frequencies(const JsonObject& config, const std::vector<float>& frequ
                     std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
 }
 
-// The table of all layers that have one; none where they have not.
+void add_rope_table(const RopeSettings& settings, const Rope& rope, ImportedConfig* imported) {
+  ModelScalars& model = imported->config.model;
+  const uint32_t original = original_context(settings, model.max_context);
+  const auto add = [imported](const std::vector<float>& frequencies) {
+    imported->rope.insert(imported->rope.end(), frequencies.begin(), frequencies.end());
+  };
+  model.rope_tables[model.n_rope_tables++] = {
+      static_cast<uint32_t>(rope.inverse_frequencies.size()), rope.attention_factor, original, 0};
+  add(rope.inverse_frequencies);
+  if (original != 0) add(rope.long_inverse_frequencies);
+}
+
+// The table of all layers that have one, and that of windows; none where no layer has one.
 void read_rope(const ConfigFiles& files, const JsonObject& config, const ArchitectureRow& row,
                ImportedConfig* imported) {
   if (row.no_rope == NoRopeKeys::kAll) return;
-  ModelScalars& model = imported->config.model;
+  const ModelScalars& model = imported->config.model;
   std::vector<LayerKind>& kinds = imported->config.kinds;
   const bool is_latent = row.mixer == format::Mixer::kLatentAttention;
   const LayerKind& first = kinds.front();
   const uint32_t turned =
       read_rotary_dim(config, row, is_latent ? first.shared_key_dim : first.key_dim);
-  const RopeSettings settings = read_rope_settings(config, row, model.max_context, turned);
-  Rope rope = compute_rope(settings, turned);
-  divide_frequencies(files, &rope);
-  check_frequencies(config, rope.inverse_frequencies);
-  check_frequencies(config, rope.long_inverse_frequencies);
-  if (std::all_of(kinds.begin(), kinds.end(),
-                  [](const LayerKind& kind) { return kind.rope_table == format::kNoTable; })) {
-    return;
+  const auto has_table = [&kinds](uint8_t table) {
+    return std::any_of(kinds.begin(), kinds.end(),
+                       [table](const LayerKind& kind) { return kind.rope_table == table; });
+  };
+  for (const RopeOf of : {RopeOf::kLayers, RopeOf::kWindows}) {
+    if (of == RopeOf::kWindows && !has_table(kWindowTable)) continue;
+    const RopeSettings settings = read_rope_settings(config, row, of, model.max_context, turned);
+    Rope rope = compute_rope(settings, turned);
+    if (of == RopeOf::kLayers) divide_frequencies(files, &rope);
+    check_frequencies(config, rope.inverse_frequencies);
+    check_frequencies(config, rope.long_inverse_frequencies);
+    if (!has_table(0) && !has_table(kWindowTable)) return;
+    for (LayerKind& kind : kinds) {
+      if (is_latent) kind.score_multiplier = inverse_root(kind.key_dim, settings.score_factor);
+    }
+    add_rope_table(settings, rope, imported);
   }
-  for (LayerKind& kind : kinds) {
-    if (!is_latent) break;
-    kind.score_multiplier = inverse_root(kind.key_dim, settings.score_factor);
-  }
-  model.n_rope_tables = 1;
-  model.rope_tables[0] = {turned / 2, rope.attention_factor,
-                          original_context(settings, model.max_context), 0};
-  imported->rope = std::move(rope.inverse_frequencies);
-  if (model.rope_tables[0].original_context == 0) return;
-  imported->rope.insert(imported->rope.end(), rope.long_inverse_frequencies.begin(),
-                        rope.long_inverse_frequencies.end());
 }
 
 // A token that cannot be would end nothing, silently.
@@ -412,6 +466,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   // Of DeepSeek-V2 nobody reads the key.
   imported.form.has_pairs = row.has_pairs && (row.id != format::Architecture::kDeepseekV3 ||
                                               config.boolean("rope_interleave").value_or(true));
+  imported.form.norms_add_one = row.norms_add_one && !files.form.has_whole_norms;
   imported.form.n_extra_layers = config.count("num_nextn_predict_layers").value_or(0);
   imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(row.is_tied);
   return imported;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "converter/architecture_table.h"
 #include "converter/error.h"
 #include "converter/gptq/gptq_settings.h"
 #include "converter/gptq/gptq_tensor.h"
@@ -63,6 +64,26 @@ std::optional<GptqSettings> quantization_of(const fs::path& folder) {
                             side_file_path(folder, SideFile::kQuantizeConfig).string());
 }
 
+// Of a model that sees or hears too, what it is made of to write; what it does not say there, the
+// whole config says.
+void take_text_model(Json* values, ConfigFiles* files) {
+  constexpr const char* kText = "text_config";
+  const JsonObject config(*values, files->where);
+  const auto classes = config.texts("architectures");
+  if (!classes || classes->empty() || !holds_text_model(classes->front()) || !config.has(kText)) {
+    return;
+  }
+  Json text = (*values)[kText];
+  (void)JsonObject(text, files->where + ": " + kText);
+  for (const auto& [key, value] : text.items()) {
+    files->key_names.emplace(key, std::string(kText) + "." + key);
+  }
+  for (const char* const key : {"bos_token_id", "eos_token_id", "tie_word_embeddings"}) {
+    if (config.has(key) && !text.contains(key)) text[key] = (*values)[key];
+  }
+  *values = std::move(text);
+}
+
 // The weights that Meta itself gives out are named so.
 bool has_consolidated_weights(const fs::path& folder) {
   return entry_exists(folder / "consolidated.00.pth") || entry_exists(folder / "consolidated.pth");
@@ -77,6 +98,7 @@ struct Spelling {
 };
 constexpr Spelling kSpellings[] = {
     {"layers.0.input_layernorm.weight", kModelFront, "", ""},
+    {"layers.0.post_attention_layernorm.weight", kModelFront, "", ""},
     {"h.0.ln_1.weight", "transformer.", "h.", "layers."},
     {"h.0.ln_1.weight", "transformer.", "wte.", "embed_tokens."},
     {"h.0.ln_1.weight", "transformer.", "wpe.", "embed_positions."},
@@ -153,6 +175,7 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   files.where = config.string();
   // It says how weights are stored, which is settled when they are opened.
   if (quantization_of(path())) values.erase(kQuantization);
+  take_text_model(&values, &files);
   const bool has_width = values.is_object() && values.contains("hidden_size");
   files.embedding = read_embedding_modules(
       path(), has_width ? JsonObject(values, files.where).count("hidden_size") : std::nullopt);
@@ -193,7 +216,7 @@ void HuggingFaceFolder::rename_stored() {
     }
   }
   stored_ = std::move(renamed);
-  is_respelled_ = front.spelling != kSpellings;
+  is_respelled_ = !front.spelling->own.empty();
 }
 
 std::string HuggingFaceFolder::name_in_files(const std::string& name) const {

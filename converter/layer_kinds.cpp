@@ -54,6 +54,7 @@ std::vector<uint32_t> read_rope_layers(const JsonObject& config, const Architect
       return std::vector<uint32_t>(n_layers, has_positions(config, row) ? 1 : 0);
     case NoRopeKeys::kAll:
       return std::vector<uint32_t>(n_layers, 0);
+    case NoRopeKeys::kFull:  // which are those, the windows say
     case NoRopeKeys::kNone:
       break;
   }
@@ -89,6 +90,12 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
   return windows;
 }
 
+// Of each so many layers the last has no window; 0: none has one.
+uint32_t read_period(const JsonObject& config, const ArchitectureRow& row) {
+  constexpr const char* kPattern = "sliding_window_pattern";
+  return config.count(kPattern).value_or(row.window_period);
+}
+
 // Where layer_types does not say.
 Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
                         const std::vector<LayerKind>& layers) {
@@ -102,6 +109,13 @@ Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
       windows[i] = is_even ? i % 2 == 0 && i < first : i >= first;
     }
   }
+  if (row.window == WindowKeys::kEven) {
+    for (size_t i = 0; i < windows.size(); ++i) windows[i] = i % 2 == 0;
+  }
+  if (row.window == WindowKeys::kPeriod) {
+    const uint32_t period = read_period(config, row);
+    for (size_t i = 0; i < windows.size(); ++i) windows[i] = period != 0 && (i + 1) % period != 0;
+  }
   if (row.window == WindowKeys::kNoRopeOnly) {
     for (size_t i = 0; i < windows.size(); ++i) {
       windows[i] = layers[i].rope_table == format::kNoTable;
@@ -110,11 +124,23 @@ Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
   return windows;
 }
 
+// Whether sliding_window counts.
+bool has_window(const JsonObject& config, const ArchitectureRow& row) {
+  switch (row.window) {
+    case WindowKeys::kNone:
+      return false;
+    case WindowKeys::kWindow:
+    case WindowKeys::kEven:
+    case WindowKeys::kPeriod:
+      return true;
+    default:
+      return config.boolean("use_sliding_window").value_or(false);
+  }
+}
+
 // Positions that a layer with a window attends to; 0: no layer has one.
 uint32_t read_window(const JsonObject& config, const ArchitectureRow& row) {
-  const bool is_on =
-      row.window == WindowKeys::kWindow ||
-      (row.window != WindowKeys::kNone && config.boolean("use_sliding_window").value_or(false));
+  const bool is_on = has_window(config, row);
   const uint32_t otherwise = config.contains("sliding_window") ? 0 : row.sliding_window;
   const uint32_t window = is_on ? config.count("sliding_window").value_or(otherwise) : 0;
   if (window > format::kMaxContext) {
@@ -135,9 +161,7 @@ void check_named(const JsonObject& config, const ArchitectureRow& row, const Win
   }
   // Some attention of the library the checkpoint was made with looks at one key, some at another.
   if (window == 0 && n != 0) {
-    const bool is_on =
-        row.window == WindowKeys::kWindow || config.boolean("use_sliding_window").value_or(false);
-    refuse(is_on ? "sliding_window" : "use_sliding_window",
+    refuse(has_window(config, row) ? "sliding_window" : "use_sliding_window",
            "gives no sliding window, and " + std::to_string(n) +
                " of layer_types are sliding_attention");
   }
@@ -165,7 +189,15 @@ std::vector<LayerKind> read_layers(const JsonObject& config, const ArchitectureR
   const uint32_t window = read_window(config, row);
   if (named) check_named(config, row, *named, window);
   const Windows windows = named ? *named : default_windows(config, row, layers);
-  for (size_t i = 0; i < layers.size(); ++i) layers[i].window = windows[i] ? window : 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    LayerKind& layer = layers[i];
+    layer.window = windows[i] ? window : 0;
+    const bool has_one = layer.window != 0;
+    if (row.no_rope == NoRopeKeys::kFull && window != 0 && !has_one) {
+      layer.rope_table = format::kNoTable;
+    }
+    if (row.window_rope != WindowRope::kSame && has_one) layer.rope_table = kWindowTable;
+  }
   return layers;
 }
 

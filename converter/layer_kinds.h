@@ -9,6 +9,9 @@
 
 namespace cria::converter {
 
+// The RoPE table of layers with a window, where the architecture has one for them.
+inline constexpr uint8_t kWindowTable = 1;
+
 // The kinds of n_layers layers that are like this one: with the windows and without the RoPE that
 // the config says. Throws ProgramError for layers of a kind that is not read.
 [[nodiscard]] std::vector<format::LayerKind> read_layers(const JsonObject& config,

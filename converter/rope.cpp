@@ -1,4 +1,5 @@
 #include "converter/rope.h"
+
 #include "converter/error.h"
 
 #include <algorithm>
@@ -17,11 +18,28 @@ constexpr double kDefaultBetaSlow = 1;
 constexpr double kYarnLogWeight = 0.1;
 constexpr double kRampSingularity = 0.001;
 
-// The object that says how positions are scaled: the old spelling wins where a config has both.
-std::optional<JsonObject> scaling_object(const JsonObject& config) {
+constexpr const char* kOfLayers = "full_attention";
+constexpr const char* kOfWindows = "sliding_attention";
+constexpr const char* kGrowth = "llama_4_scaling_beta";
+constexpr const char* kOriginalContext = "original_max_position_embeddings";
+
+// What scales positions of all layers, or of those with a window and others apart: the old spelling
+// wins where a config has both.
+struct Scaling {
+  std::optional<JsonObject> object;
+  bool is_apart = false;
+};
+Scaling scaling_of(const JsonObject& config, const ArchitectureRow& row, RopeOf of) {
   const std::optional<JsonObject> old_spelling = config.object("rope_scaling");
   const bool says_something = old_spelling && !old_spelling->keys().empty();
-  return says_something ? old_spelling : config.object("rope_parameters");
+  const std::optional<JsonObject> found =
+      says_something ? old_spelling : config.object("rope_parameters");
+  const bool is_apart = found && row.window_rope != WindowRope::kSame &&
+                        (found->has(kOfLayers) || found->has(kOfWindows));
+  if (!is_apart) return {found};
+  const char* const key = of == RopeOf::kWindows ? kOfWindows : kOfLayers;
+  if (!found->has(key)) found->refuse(key, "is missing");
+  return {found->object(key), true};
 }
 
 // Keys of any type of scaling; another that is set may change what is computed: positions of
@@ -41,10 +59,11 @@ bool is_one_of(std::span<const std::string_view> keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-void check_keys(const JsonObject& scaling) {
+void check_keys(const JsonObject& scaling, const ArchitectureRow& row) {
   const bool has_type = scaling.has("rope_type") || scaling.has("type");
   for (const std::string& key : scaling.keys()) {
     if (!scaling.is_on(key)) continue;
+    if (key == kGrowth && is_one_of(row.own_keys, kGrowth)) continue;
     if (!is_one_of(kScalingKeys, key)) {
       scaling.refuse(key, "is set, which is not read: it may change the positions");
     }
@@ -216,7 +235,7 @@ std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t rotary_di
 
 uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t head_dim) {
   constexpr const char* kKey = "partial_rotary_factor";
-  const std::optional<JsonObject> scaling = scaling_object(config);
+  const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
   const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
   const double part = with_key.number(kKey).value_or(1);
   if (part == 1) return head_dim;
@@ -231,28 +250,45 @@ uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, u
   return turned;
 }
 
-RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row,
+QueryGrowth read_query_growth(const JsonObject& config, const ArchitectureRow& row,
+                              uint32_t max_context) {
+  const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
+  if (!is_one_of(row.own_keys, kGrowth) || !scaling || !scaling->is_on(kGrowth)) return {};
+  const auto growth = static_cast<float>(positive(*scaling, kGrowth, *scaling->number(kGrowth)));
+  const JsonObject& with_context = config.has(kOriginalContext) ? config : *scaling;
+  const double period = with_context.number(kOriginalContext).value_or(max_context);
+  if (!(period >= 1 && period <= format::kMaxContext)) {
+    with_context.refuse(kOriginalContext,
+                        "must be from 1 to " + std::to_string(format::kMaxContext));
+  }
+  return {growth, static_cast<uint32_t>(period)};
+}
+
+RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row, RopeOf of,
                                 uint32_t max_context, uint32_t rotary_dim) {
+  constexpr const char* kTheta = "rope_theta";
+  constexpr const char* kWindowTheta = "rope_local_base_freq";
+  constexpr double kUsualWindowTheta = 10000;
+  const auto [scaling, is_apart] = scaling_of(config, row, of);
   RopeSettings rope;
-  rope.theta = config.number("rope_theta").value_or(row.rope_theta);
-  const std::optional<JsonObject> scaling = scaling_object(config);
-  if (!scaling) {
-    positive(config, "rope_theta", rope.theta);
+  if (of == RopeOf::kWindows && row.window_rope == WindowRope::kOwn && !is_apart) {
+    rope.theta =
+        positive(config, kWindowTheta, config.number(kWindowTheta).value_or(kUsualWindowTheta));
     return rope;
   }
-  check_keys(*scaling);
-  const JsonObject& with_theta = scaling->has("rope_theta") ? *scaling : config;
-  rope.theta =
-      positive(with_theta, "rope_theta", with_theta.number("rope_theta").value_or(rope.theta));
+  const JsonObject& with_theta = scaling && scaling->has(kTheta) ? *scaling : config;
+  rope.theta = positive(with_theta, kTheta, with_theta.number(kTheta).value_or(row.rope_theta));
+  if (!scaling) return rope;
+  check_keys(*scaling, row);
+  if (of == RopeOf::kWindows && !is_apart) return rope;
   rope.type = read_type(*scaling, row);
   if (rope.type == RopeType::kDefault) return rope;
   const double context = max_context;
   if (rope.type != RopeType::kLinear) {
-    const char* key = "original_max_position_embeddings";
     const double otherwise = row.original_context != 0 ? row.original_context : context;
-    const JsonObject& with_context = config.has(key) ? config : *scaling;
-    rope.original_context =
-        positive(with_context, key, with_context.number(key).value_or(otherwise));
+    const JsonObject& with_context = config.has(kOriginalContext) ? config : *scaling;
+    rope.original_context = positive(with_context, kOriginalContext,
+                                     with_context.number(kOriginalContext).value_or(otherwise));
   }
   if (rope.type == RopeType::kLongRope) {
     read_longrope(*scaling, context, rotary_dim, &rope);

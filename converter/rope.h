@@ -40,10 +40,21 @@ struct Rope {
 [[nodiscard]] uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row,
                                        uint32_t head_dim);
 
-// Reads rope_theta with rope_scaling, or rope_parameters. Throws ProgramError for a type that is
-// not one of RopeType and for missing or impossible values.
+// Which layers' positions.
+enum class RopeOf { kLayers, kWindows };
+
+// Reads rope_theta with rope_scaling, or rope_parameters; of kWindows as WindowRope says. Throws
+// ProgramError for a type that is not one of RopeType and for missing or impossible values.
 [[nodiscard]] RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row,
-                                              uint32_t max_context, uint32_t rotary_dim);
+                                              RopeOf of, uint32_t max_context, uint32_t rotary_dim);
+
+// By what queries grow with the logarithm of their position; 0: they do not.
+struct QueryGrowth {
+  float growth;
+  uint32_t period;
+};
+[[nodiscard]] QueryGrowth read_query_growth(const JsonObject& config, const ArchitectureRow& row,
+                                            uint32_t max_context);
 
 // rotary_dim is even.
 [[nodiscard]] Rope compute_rope(const RopeSettings& settings, uint32_t rotary_dim);

@@ -77,6 +77,16 @@ constexpr RoleName kRows[] = {
     {TensorNames::kDeepseekApart, TensorRole::kKeyUp, "self_attn.k_b_proj.weight", Take::kSlices},
     {TensorNames::kDeepseekApart, TensorRole::kValueUp, "self_attn.v_b_proj.weight", Take::kSlices},
 
+    {TensorNames::kNormsBehind, TensorRole::kMixerOutNorm, "post_attention_layernorm.weight"},
+    {TensorNames::kNormsBehind, TensorRole::kFfnOutNorm, "post_feedforward_layernorm.weight"},
+
+    {TensorNames::kNormsAround, TensorRole::kMixerOutNorm, "post_attention_layernorm.weight"},
+    {TensorNames::kNormsAround, TensorRole::kFfnNorm, "pre_feedforward_layernorm.weight"},
+    {TensorNames::kNormsAround, TensorRole::kFfnOutNorm, "post_feedforward_layernorm.weight"},
+
+    {TensorNames::kBitNet, TensorRole::kMixerInnerNorm, "self_attn.attn_sub_norm.weight"},
+    {TensorNames::kBitNet, TensorRole::kFfnInnerNorm, "mlp.ffn_sub_norm.weight"},
+
     {TensorNames::kLlama, TensorRole::kEmbedding, kEmbeddingName},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "input_layernorm.weight"},
     {TensorNames::kLlama, TensorRole::kQ, "self_attn.q_proj.weight"},

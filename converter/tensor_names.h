@@ -80,9 +80,11 @@ inline constexpr char kMatrixNumber = '*';
 // names does not.
 struct StoredForm {
   std::optional<TensorNames> names = {};  // that they have; nothing: those of their architecture
-  bool has_rows = false;        // matrices lie by rows, also those whose columns are taken
-  bool has_pairs = false;       // rows of q and k that rotate together are one beside the other
-  uint32_t n_extra_layers = 0;  // behind the last one, for other tokens than the next: not read
+  bool has_rows = false;         // matrices lie by rows, also those whose columns are taken
+  bool has_pairs = false;        // rows of q and k that rotate together are one beside the other
+  bool norms_add_one = false;    // norms lie as what is added to one
+  bool has_whole_norms = false;  // they have been added to it, whatever the architecture does
+  uint32_t n_extra_layers = 0;   // behind the last one, for other tokens than the next: not read
 };
 
 // Where a tensor stands: in the order of the file, which is the first's that has several.

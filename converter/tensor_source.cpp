@@ -1,5 +1,7 @@
 #include "converter/tensor_source.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "converter/tensor_views.h"
@@ -25,6 +27,14 @@ Pairs pairs_of(const Config& config, const TensorSpec& spec) {
     return {kind.key_dim, kind.key_dim};
   }
   return {role == TensorRole::kQ ? kind.key_dim : kind.shared_key_dim, kind.shared_key_dim};
+}
+
+bool is_plain_norm(TensorRole role) {
+  constexpr TensorRole kNorms[] = {TensorRole::kMixerNorm, TensorRole::kMixerOutNorm,
+                                   TensorRole::kFfnNorm,   TensorRole::kFfnOutNorm,
+                                   TensorRole::kQNorm,     TensorRole::kKNorm,
+                                   TensorRole::kFinalNorm};
+  return std::find(std::begin(kNorms), std::end(kNorms), role) != std::end(kNorms);
 }
 
 }  // namespace
@@ -80,6 +90,7 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
       break;
   }
   if (rows != recipe.all) source = keep(pick_rows(*source, {recipe.all, recipe.first, rows, 0}));
+  if (form.norms_add_one && is_plain_norm(spec.role)) source = keep(add_one(*source));
   const Pairs pairs = form.has_pairs ? pairs_of(config, spec) : Pairs{};
   if (pairs.n != 0) source = keep(pick_rows(*source, {pairs.n, 0, pairs.n, pairs.n_paired}));
   return source;

@@ -185,6 +185,18 @@ class JoinedTensors : public TensorView {
   std::vector<const SourceTensor*> parts_;
 };
 
+class WithOneAdded : public TensorView {
+ public:
+  explicit WithOneAdded(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    whole_.read_rows(first, n, scratch, values);
+    for (size_t i = 0; i < n; ++i) values[i] += 1.0F;
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
+};
+
 class FlatTensor : public TensorView {
  public:
   explicit FlatTensor(const SourceTensor& whole)
@@ -231,6 +243,10 @@ std::unique_ptr<SourceTensor> turn_columns(const SourceTensor& whole, uint64_t n
 
 std::unique_ptr<SourceTensor> join_rows(std::vector<const SourceTensor*> parts) {
   return std::make_unique<JoinedTensors>(std::move(parts));
+}
+
+std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole) {
+  return std::make_unique<WithOneAdded>(whole);
 }
 
 std::unique_ptr<SourceTensor> flatten(const SourceTensor& whole) {

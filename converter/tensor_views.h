@@ -42,6 +42,9 @@ struct RowGroups {
 // The rows of all parts, which have one shape and can be read: of vectors their values.
 [[nodiscard]] std::unique_ptr<SourceTensor> join_rows(std::vector<const SourceTensor*> parts);
 
+// The values of a vector, each with one added.
+[[nodiscard]] std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole);
+
 // All values of a matrix as one vector.
 [[nodiscard]] std::unique_ptr<SourceTensor> flatten(const SourceTensor& whole);
 

@@ -209,6 +209,11 @@ void read_pre_tokenizer(Reader* reader) {
     return;
   }
   for (const Stage& stage : stages) {
+    // Gemma cuts at spaces that its normalizer has replaced: there are none.
+    if (stage.type == "Split" && reader->stages.replaces_in_normalizer &&
+        pattern_text(stage, "String") == " ") {
+      continue;
+    }
     if (stage.type != "Metaspace" || stages.size() > 1 || reader->stages.replaces_in_normalizer) {
       reader->refuse_type("pre_tokenizer", stage.type);
     }

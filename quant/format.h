@@ -102,6 +102,15 @@ enum class Architecture : uint32_t {
   kGraniteMoe = 14,
   kDeepseekV2 = 15,
   kDeepseekV3 = 16,
+  kMiniCpm = 17,
+  kMinistral3 = 18,
+  kErnie45 = 19,
+  kExaone4 = 20,
+  kOlmo2 = 21,
+  kOlmo3 = 22,
+  kBitNet = 23,
+  kGemma2 = 24,
+  kGemma3 = 25,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).

@@ -49,6 +49,7 @@ constexpr NumberKey kLayerNormEpsilon = {"attention.layer_norm_epsilon", "rms_no
 
 constexpr NumberKey kNumbers[] = {
     {"rope.freq_base", "rope_theta", Need::kOptional},
+    {"rope.freq_base_swa", "rope_local_base_freq", Need::kOptional},
 };
 
 constexpr NumberKey kGraniteNumbers[] = {
@@ -85,24 +86,28 @@ constexpr OtherName kOtherNames[] = {
 
 // Values that change results in ways that the runtime has no words for.
 constexpr const char* kForeign[] = {
-    "activation_sparsity_scale",
-    "attention.chunk_size",
-    "attention.max_alibi_bias",
-    "attention.output_scale",
-    "attention.sliding_window_pattern",
-    "attention.temperature_scale",
-    "attn_logit_softcapping",
-    "expert_group_scale",
-    "experts_per_group",
-    "final_logit_softcapping",
-    "interleave_moe_layer_step",
-    "moe_every_n_layers",
-    "moe_latent_size",
-    "nextn_predict_layers",
-    "rope.dimension_sections",
-    "swiglu_clamp_exp",
+    "activation_sparsity_scale", "attention.chunk_size",    "attention.max_alibi_bias",
+    "attention.output_scale",    "expert_group_scale",      "experts_per_group",
+    "interleave_moe_layer_step", "moe_every_n_layers",      "moe_latent_size",
+    "nextn_predict_layers",      "rope.dimension_sections", "swiglu_clamp_exp",
     "use_parallel_residual",
 };
+
+constexpr const char* kGrowth = "llama_4_scaling_beta";
+
+// The same, but of architectures that have the key of config.json.
+struct OwnNumber {
+  const char* gguf;
+  const char* key;
+  const char* config;
+};
+constexpr OwnNumber kOwnNumbers[] = {
+    {"attn_logit_softcapping", "attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping", "final_logit_softcapping"},
+    {"attention.temperature_scale", kGrowth, "rope_scaling.llama_4_scaling_beta"},
+};
+constexpr const char* kQueryScale = "query_pre_attn_scalar";
+constexpr const char* kPattern = "attention.sliding_window_pattern";
 
 // The same where attention is not latent.
 constexpr const char* kLatentKeys[] = {
@@ -147,7 +152,12 @@ class ConfigWriter {
     }
     const uint32_t window = metadata_.count(named("sliding_window", kWindow)).value_or(0);
     config_["sliding_window"] = window == 0 ? Json() : Json(window);
+    add_pattern();
     add_rope();
+    for (const OwnNumber& number : kOwnNumbers) {
+      if (has_key(number.key)) copy_number({number.gguf, number.config, Need::kOptional});
+    }
+    if (has_key(kQueryScale)) add_query_scale();
     add_tokens();
     ConfigFiles files;
     files.config = std::make_shared<const Json>(std::move(config_));
@@ -186,6 +196,10 @@ class ConfigWriter {
   [[nodiscard]] const char* attention_bias_key() const {
     return architecture_.id == format::Architecture::kQwen2Moe ? "qkv_bias" : "attention_bias";
   }
+  [[nodiscard]] bool has_key(std::string_view config) const {
+    const auto keys = architecture_.row().own_keys;
+    return std::find(keys.begin(), keys.end(), config) != keys.end();
+  }
   [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
   [[nodiscard]] bool is_latent() const {
     return architecture_.row().mixer == format::Mixer::kLatentAttention;
@@ -198,6 +212,11 @@ class ConfigWriter {
     }
     for (const char* name : kForeign) {
       if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
+    }
+    for (const OwnNumber& number : kOwnNumbers) {
+      if (!has_key(number.key) && metadata_.is_on(key(number.gguf))) {
+        metadata_.refuse(key(number.gguf), "is not supported for this architecture");
+      }
     }
     if (!metadata_.boolean(key("attention.causal")).value_or(true)) {
       metadata_.refuse(key("attention.causal"), "is false: it is no model that writes");
@@ -213,6 +232,7 @@ class ConfigWriter {
 
   void refuse_latent() const {
     for (const char* name : kLatentKeys) {
+      if (std::string_view(name) == kLogMultiplier && has_key(kGrowth)) continue;
       if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
     }
     const auto value_length = metadata_.count(key("attention.value_length"));
@@ -351,6 +371,42 @@ class ConfigWriter {
     if (score != 0) config_["scoring_func"] = kScores[score];
   }
 
+  // Which layers have a window: true or false for each, or each so many layers one without.
+  void add_pattern() {
+    const std::string name = key(kPattern);
+    if (!metadata_.has(name)) return;
+    const WindowKeys window = architecture_.row().window;
+    if (window != WindowKeys::kPeriod && window != WindowKeys::kEven) {
+      metadata_.refuse(name, "is not supported for this architecture");
+    }
+    const Json& pattern = *json_.find(name);
+    if (!pattern.is_array()) {
+      config_["sliding_window_pattern"] =
+          metadata_.required_count(named("sliding_window_pattern", kPattern));
+      return;
+    }
+    (void)named("layer_types", kPattern);
+    Json types = Json::array();
+    for (const Json& has_window : pattern) {
+      if (!has_window.is_boolean()) metadata_.refuse(name, "must be true or false for each layer");
+      types.push_back(has_window.get<bool>() ? "sliding_attention" : "full_attention");
+    }
+    config_["layer_types"] = types;
+  }
+
+  // The file does not say it: that of all Gemmas is as wide as a head, but of the 27B ones.
+  void add_query_scale() {
+    constexpr uint32_t kLayersOf27B[] = {46, 62};
+    const uint32_t n_layers = metadata_.required_count(key("block_count"));
+    const uint32_t n_heads = metadata_.required_count(key("attention.head_count"));
+    const uint32_t width = metadata_.required_count(key("embedding_length"));
+    const bool is_27b = std::find(std::begin(kLayersOf27B), std::end(kLayersOf27B), n_layers) !=
+                        std::end(kLayersOf27B);
+    if (n_heads == 0) return;  // refused where heads are read
+    const uint32_t of_head = metadata_.count(key("attention.key_length")).value_or(width / n_heads);
+    config_[kQueryScale] = is_27b ? width / n_heads : of_head;
+  }
+
   // config may be a key of rope_scaling.
   void set(std::string_view config, const Json& value) {
     constexpr std::string_view kInside = "rope_scaling.";
@@ -451,6 +507,11 @@ class ConfigWriter {
     }
     for (const NumberKey& number : kYarnNumbers) copy_number(number);
     if (is_latent()) return add_log_multiplier();
+    // Whatever it is, queries and keys keep their length.
+    if (has_key(kGrowth) && metadata_.is_on(key(kLogMultiplier))) {
+      set("rope_scaling.mscale", 1);
+      set("rope_scaling.mscale_all_dim", 1);
+    }
     // Here it multiplies what follows from the factor; there it stands for it.
     if (const auto attention = metadata_.number(key(kAttentionFactor))) {
       (void)named(kConfigAttentionFactor, kAttentionFactor);

@@ -20,6 +20,9 @@ bool is_apart(const JsonObject& metadata) {
   return metadata.is_on("deepseek2.attention.key_length_mla");
 }
 bool is_v3_apart(const JsonObject& metadata) { return is_v3(metadata) && is_apart(metadata); }
+bool has_windows(const JsonObject& metadata) {
+  return metadata.count("olmo2.attention.sliding_window").value_or(0) != 0;
+}
 constexpr StoredForm kApart = {.names = TensorNames::kDeepseekApart};
 
 // A Mistral is a "llama" too, and a Mixtral one with experts.
@@ -40,6 +43,13 @@ constexpr GgufArchitecture kArchitectures[] = {
     {"deepseek2", Architecture::kDeepseekV2, false, is_apart, kApart},
     {"deepseek2", Architecture::kDeepseekV2, false},
     {"gpt2", Architecture::kGpt2, false, nullptr, {.has_rows = true}},
+    {"mistral3", Architecture::kMinistral3, true},
+    {"ernie4_5", Architecture::kErnie45, false},
+    {"exaone4", Architecture::kExaone4, false},
+    {"olmo2", Architecture::kOlmo3, false, has_windows},
+    {"olmo2", Architecture::kOlmo2, false},
+    {"gemma2", Architecture::kGemma2, false, nullptr, {.has_whole_norms = true}},
+    {"gemma3", Architecture::kGemma3, false, nullptr, {.has_whole_norms = true}},
 };
 
 constexpr RoleName kRows[] = {
@@ -74,6 +84,11 @@ constexpr RoleName kRows[] = {
 
     {TensorNames::kDeepseekApart, TensorRole::kKeyUp, "attn_k_b.weight"},
     {TensorNames::kDeepseekApart, TensorRole::kValueUp, "attn_v_b.weight"},
+
+    {TensorNames::kNormsBehind, TensorRole::kMixerOutNorm, "post_attention_norm.weight"},
+    {TensorNames::kNormsBehind, TensorRole::kFfnOutNorm, "post_ffw_norm.weight"},
+    {TensorNames::kNormsAround, TensorRole::kMixerOutNorm, "post_attention_norm.weight"},
+    {TensorNames::kNormsAround, TensorRole::kFfnOutNorm, "post_ffw_norm.weight"},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},

@@ -117,7 +117,10 @@ class Usage(Base):
                                        ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "dense"),
                                        ("GPT2LMHeadModel", "DistilGPT-2"), ("MixtralForCausalLM",), ("Qwen2MoeForCausalLM",),
                                        ("Qwen3MoeForCausalLM",), ("OlmoeForCausalLM",), ("GraniteMoeForCausalLM",),
-                                       ("DeepseekV2ForCausalLM", "V2-Lite"), ("DeepseekV3ForCausalLM",)), strict=True):
+                                       ("DeepseekV2ForCausalLM", "V2-Lite"), ("DeepseekV3ForCausalLM",), ("MiniCPMForCausalLM",),
+                                       ("Ministral3ForCausalLM",), ("Ernie4_5ForCausalLM", "dense"), ("Exaone4ForCausalLM",),
+                                       ("Olmo2ForCausalLM",), ("Olmo3ForCausalLM",), ("BitNetForCausalLM",),
+                                       ("Gemma2ForCausalLM",), ("Gemma3ForCausalLM", "270M")), strict=True):
             for part in parts:
                 self.assertIn(part, line)
 

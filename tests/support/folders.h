@@ -26,8 +26,14 @@ inline constexpr const char* kReferenceCheckpoints[] = {
     "mqa-f16",  "mistral-sliding-window",  "odd-sizes", "rope-linear",
     "rope-yarn"};
 inline constexpr const char* kReferenceArchitectures[] = {
-    "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt2",      "granite-moe",
-    "granite4",    "mixtral",          "mixtral-swa", "olmoe",     "phi3",
-    "qwen2",       "qwen2-moe",        "qwen3",       "qwen3-moe", "smollm3"};
+    "bitnet",      "deepseek-v2",   "deepseek-v2-lite",
+    "deepseek-v3", "ernie4.5",      "exaone4",
+    "gemma2",      "gemma3",        "gemma3-vl",
+    "gpt2",        "granite-moe",   "granite4",
+    "ministral3",  "ministral3-vl", "mixtral",
+    "mixtral-swa", "olmo2",         "olmo3",
+    "olmoe",       "phi3",          "qwen2",
+    "qwen2-moe",   "qwen3",         "qwen3-moe",
+    "smollm3"};
 
 }  // namespace cria::test

@@ -2,6 +2,7 @@
 // continuation, f32 weights and f32 KV cache, on every backend.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -45,8 +46,12 @@ void compare_with_reference(const fs::path& folder, cria_backend backend) {
   std::printf("%s, %s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(),
               cria_backend_name(session.model()), worst);
   EXPECT_LE(worst, kLogitTolerance);
-  ASSERT_GT(expected.greedy.size(), 0u);
-  EXPECT_EQ(session.greedy(expected.greedy.size()), expected.greedy);
+  // transformers goes on where the positions that it was made for are over.
+  const size_t room = info.max_context - expected.prompt.size();
+  std::vector<uint32_t> greedy = expected.greedy;
+  greedy.resize(std::min(greedy.size(), room));
+  ASSERT_GT(greedy.size(), 0u);
+  EXPECT_EQ(session.greedy(greedy.size()), greedy);
 }
 
 class ReferenceLogits : public testing::TestWithParam<cria_backend> {};

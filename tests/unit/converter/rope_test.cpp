@@ -113,7 +113,8 @@ Rope rope_of(const std::string& config, uint32_t max_context, uint32_t head_dim,
   const Json json = Json::parse(config);
   const JsonObject object(json, "config.json");
   const uint32_t turned = read_rotary_dim(object, architecture_row(id), head_dim);
-  return compute_rope(read_rope_settings(object, architecture_row(id), max_context, turned),
+  return compute_rope(read_rope_settings(object, architecture_row(id), converter::RopeOf::kLayers,
+                                         max_context, turned),
                       turned);
 }
 

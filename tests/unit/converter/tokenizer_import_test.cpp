@@ -160,6 +160,19 @@ TEST_F(TokenizerImportTest, ReadsSentencePieceStyleBpe) {
   EXPECT_EQ(imported.tokenizer_name, "SentencePiece BPE, 6 tokens");
 }
 
+// As Gemma's does: its normalizer has replaced them all.
+TEST_F(TokenizerImportTest, ACutAtSpacesThatAreReplacedCutsNothing) {
+  json tokenizer = sentencepiece();
+  write(tokenizer);
+  const ImportedTokenizer plain = import(kVocab);
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}};
+  write(tokenizer);
+  EXPECT_EQ(import(kVocab).tokenizer_section, plain.tokenizer_section);
+  tokenizer["pre_tokenizer"]["pattern"]["String"] = "a";
+  expect_refused(tokenizer, "pre_tokenizer 'Split'");
+}
+
 TEST_F(TokenizerImportTest, ReadsMetaspaceInEachScheme) {
   constexpr uint32_t kOthers = format::kByteFallback | format::kStripSpace;
   constexpr uint32_t kAlways = format::kPrependSpace | format::kPrependUnlessSpace;
