@@ -98,6 +98,8 @@ struct ArchitectureRow {
   const char* activation = "silu";
   uint32_t d_ff = 0;  // 0: it must not be
   uint32_t max_context = 2048;
+  uint32_t vocab_size = 0;        // 0: it must not be
+  uint32_t n_heads = 0;           // 0: it must not be
   uint32_t n_kv_heads = 0;        // 0: as many as heads
   uint32_t head_dim = 0;          // 0: hidden_size / heads
   uint32_t sliding_window = 0;    // 0: none

@@ -92,7 +92,7 @@ void read_sizes(const JsonObject& config, const ArchitectureRow& row, ModelScala
   model->architecture = static_cast<uint32_t>(row.id);
   model->n_layers = required_within(config, "num_hidden_layers", format::kMaxLayers);
   model->d_model = required_within(config, "hidden_size", format::kMaxModelWidth);
-  model->vocab_size = required_within(config, "vocab_size", format::kMaxVocab);
+  model->vocab_size = count_or(config, "vocab_size", row.vocab_size, format::kMaxVocab);
   model->max_context = count_or(config, kContext, row.max_context, format::kMaxContext);
   model->final_norm = static_cast<uint32_t>(row.norm);
   if (row.no_rope != NoRopeKeys::kAll) return;
@@ -121,7 +121,7 @@ uint32_t read_head_dim(const JsonObject& config, const ArchitectureRow& row, uin
 
 void read_heads(const JsonObject& config, const ArchitectureRow& row, uint32_t d_model,
                 LayerKind* kind) {
-  const uint32_t n_heads = required_within(config, "num_attention_heads", format::kMaxHeads);
+  const uint32_t n_heads = count_or(config, "num_attention_heads", row.n_heads, format::kMaxHeads);
   // null means one key-value head a head; only silence brings the architecture's default.
   const bool silent = !config.contains("num_key_value_heads") && row.n_kv_heads != 0;
   const uint32_t n_kv_heads =

@@ -179,6 +179,20 @@ TEST_F(NormFamilies, TheTextOfAModelThatSeesIsRead) {
   const ImportedConfig imported = import();
   EXPECT_EQ(imported.architecture, "Gemma3ForCausalLM");
   EXPECT_EQ(imported.config.model.end_tokens[0], 7u);
+  // As Google's files of 4B are.
+  Json silent = config_;
+  silent["text_config"] = {
+      {"model_type", "gemma3_text"}, {"hidden_size", 2560},
+      {"intermediate_size", 10240},  {"num_hidden_layers", 34},
+      {"sliding_window", 1024},      {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  std::swap(config_, silent);
+  EXPECT_EQ(import().config.model.vocab_size, 262208u);
+  EXPECT_EQ(kind(0).n_query_heads, 8);
+  EXPECT_EQ(kind(0).n_key_heads, 4);
+  EXPECT_EQ(kind(0).key_dim, 256);
+  EXPECT_EQ(kind(0).window, 1024u);
+  EXPECT_EQ(kind(0).score_multiplier, 1.0F / 16);
+  std::swap(config_, silent);
   config_["text_config"]["hidden_size"] = 0;
   expect_invalid({"text_config.hidden_size"}, [&] { (void)import(); });
   config_["text_config"] = 3;
