@@ -1,4 +1,4 @@
-// Configs of families that are built of attention and dense layers, but not as Llama is: their keys,
+// Configs of families that are built of attention and dense layers, but not as Llama is: keys,
 // defaults and refusals.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Answers in the words of OpenAI's responses: items one after the other, reasoning, messages, calls.
+// Answers in the words of OpenAI's responses: items of reasoning, messages and calls, in order.
 #include <algorithm>
 #include <optional>
 #include <utility>
