@@ -33,8 +33,15 @@ std::span<const ChatCall> calls_of(const ChatMessage& message) {
   return message.parts != nullptr ? message.parts->calls : std::span<const ChatCall>();
 }
 
-// Whether an id is that of calls of several functions, of which templates find one.
+// Each call is compared with those before it: 2 M times at most.
+constexpr size_t kMostComparedCalls = 2048;
+
+// Whether an id is that of calls of several functions, of which templates find one. Where there are
+// too many calls to say, it is.
 bool has_shared_id(const Conversation& conversation) {
+  size_t n_calls = 0;
+  for (const ChatMessage& message : conversation.messages) n_calls += calls_of(message).size();
+  if (n_calls > kMostComparedCalls) return true;
   for (const ChatMessage& message : conversation.messages) {
     for (const ChatCall& call : calls_of(message)) {
       for (const ChatMessage& other : conversation.messages) {

@@ -10,8 +10,8 @@ namespace cria {
 
 // Bits of kChatRefuses that the conversation would need; 0: it is orderly. That is: a system text
 // maybe, then questions, each with rounds of calls and their results and at last an answer. It may
-// end anywhere but between results. Cost: one pass over the messages, and
-// each call is compared with those before it.
+// end anywhere but between results. Cost: one pass over the messages, and each of up to 2048 calls
+// is compared with those before it; ids of more calls count as shared.
 [[nodiscard]] uint32_t chat_disorder(const Conversation& conversation);
 
 // Why a conversation with one of these bits is refused, as chat_refusal says it.

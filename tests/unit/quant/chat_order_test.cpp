@@ -113,6 +113,21 @@ TEST(ChatOrderTest, AnIdOfTwoFunctionsIsTold) {
   EXPECT_EQ(disorder_of(calls[0], calls[1]), uint32_t{format::kChatOtherResults});
 }
 
+TEST(ChatOrderTest, IdsOfMoreCallsThanAreComparedCountAsShared) {
+  for (const size_t n : {size_t{2048}, size_t{2049}}) {
+    std::vector<std::string> ids;
+    for (size_t i = 0; i < n; ++i) ids.push_back("i" + std::to_string(i));
+    std::vector<ChatCall> calls;
+    for (const std::string& id : ids) calls.push_back({"f", "{}", id});
+    ChatParts parts = {};
+    parts.calls = calls;
+    const std::vector<ChatMessage> messages = {{ChatRole::kUser, "t", nullptr},
+                                               {ChatRole::kAssistant, "t", &parts}};
+    const uint32_t found = chat_disorder({messages, ChatEnd::kClosed, {}, {}});
+    EXPECT_EQ((found & format::kChatOtherResults) != 0, n > 2048) << n;
+  }
+}
+
 TEST(ChatOrderTest, EachKindHasAReasonOfItsOwn) {
   std::vector<std::string> reasons;
   for (uint32_t i = 0; i < format::kChatDisorders; ++i) {
