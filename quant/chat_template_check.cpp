@@ -20,6 +20,16 @@ using format::kNone;
 
 constexpr const char* kUnknownControls = "text that no token has would give a control token"_reason;
 
+bool is_style(const format::ChatValueStyle& style, size_t place) {
+  if (style.form == format::ChatValueForm::kTags) {
+    return place == static_cast<size_t>(format::ChatStyle::kTool) && style.indent == 0 &&
+           style.depth == 0 && (style.flags & ~format::kChatOwnLists) == 0;
+  }
+  return static_cast<uint8_t>(style.form) < format::kChatValueForms &&
+         style.indent <= format::kMostChatIndent && style.depth <= format::kMostChatDepth &&
+         (style.flags & ~format::kKnownChatValueFlags) == 0;
+}
+
 bool is_trim(uint32_t trim) { return trim < format::kChatTrims; }
 bool are_trims(uint8_t trims) { return is_trim(trims & 0xf) && is_trim(trims >> 4); }
 
@@ -29,12 +39,8 @@ const char* check_header(const ChatTemplateHeader& header) {
   if (header.n_rules > format::kMaxChatRules) return "it has too many rules"_reason;
   if (header.not_blank >> format::kChatUnits != 0) return "it has an unknown unit"_reason;
   if (!are_trims(header.result_trims)) return "it trims in an unknown way"_reason;
-  for (const format::ChatValueStyle& style : header.styles) {
-    if (static_cast<uint8_t>(style.form) >= format::kChatValueForms ||
-        style.indent > format::kMostChatIndent || style.depth > format::kMostChatDepth ||
-        (style.flags & ~format::kKnownChatValueFlags) != 0) {
-      return "it writes values in an unknown way"_reason;
-    }
+  for (size_t i = 0; i < format::kChatStyles; ++i) {
+    if (!is_style(header.styles[i], i)) return "it writes values in an unknown way"_reason;
   }
   for (size_t i = 0; i < format::kChatStrings; ++i) {
     const bool is_joints = i == static_cast<size_t>(ChatString::kJoints);
@@ -99,12 +105,18 @@ const char* check_slots(const ChatTemplate& chat) {
     if (!slots_hold(chat_joint(chat, chat_rule(chat, i)), of_joints, format::kMaxChatSlots))
       return "a joint has the place of what is unknown"_reason;
   }
-  constexpr struct {
+  const format::ChatValueStyle& of_tool =
+      chat.header.styles[static_cast<size_t>(format::ChatStyle::kTool)];
+  const bool has_tags = of_tool.form == format::ChatValueForm::kTags;
+  const struct {
     ChatString string;
     std::string_view letters;
-  } kPatterns[] = {{ChatString::kCall, "nia"},         {ChatString::kArgument, "kv"},
-                   {ChatString::kArgumentBetween, ""}, {ChatString::kResult, "nir"},
-                   {ChatString::kTool, "wfnep"},       {ChatString::kToolBetween, ""}};
+  } kPatterns[] = {{ChatString::kCall, "nia"},
+                   {ChatString::kArgument, "kv"},
+                   {ChatString::kArgumentBetween, ""},
+                   {ChatString::kResult, "nir"},
+                   {ChatString::kTool, has_tags ? "f" : "wfnep"},
+                   {ChatString::kToolBetween, ""}};
   for (const auto& [string, letters] : kPatterns) {
     if (!slots_hold(chat_string(chat, string), letters, format::kMaxChatSlots))
       return "a pattern has the place of what is unknown"_reason;

@@ -122,10 +122,12 @@ enum class ChatValueForm : uint8_t {
   kBare = 2,          // a text as it is
   kQuoted = 3,        // a text as it is, in "
   kSingleQuoted = 4,  // ... in '
+  kTags = 5,          // of ChatStyle::kTool alone: kChatSlotFunction as quant/tool_tags.h prints it
 };
-inline constexpr uint8_t kChatValueForms = 5;
-inline constexpr uint8_t kChatEscapes = 1;  // JSON's strings have no character past U+007F
-inline constexpr uint8_t kChatTight = 2;    // no space behind , and :
+inline constexpr uint8_t kChatValueForms = 6;
+inline constexpr uint8_t kChatEscapes = 1;   // JSON's strings have no character past U+007F
+inline constexpr uint8_t kChatTight = 2;     // no space behind , and :
+inline constexpr uint8_t kChatOwnLists = 4;  // of kTags alone, which has no other flag
 inline constexpr uint8_t kKnownChatValueFlags = 3;
 inline constexpr uint8_t kMostChatIndent = 8;
 inline constexpr uint8_t kMostChatDepth = 8;

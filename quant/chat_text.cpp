@@ -5,6 +5,7 @@
 
 #include "quant/chat_order.h"
 #include "quant/json_print.h"
+#include "quant/tool_tags.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
 
@@ -215,7 +216,16 @@ const char* tool_refusal(const ChatTemplate& chat, Text tool) {
   if (has_slot(pattern, format::kChatSlotName) && !fields.is_plain) {
     return "needs functions of a name, a description and parameters, in this order";
   }
-  return nullptr;
+  const bool has_tags = style_of(chat, ChatStyle::kTool).form == format::ChatValueForm::kTags;
+  return has_tags ? tags_refusal(fields.function) : nullptr;
+}
+
+void put_function(Text function, const format::ChatValueStyle& style, TextSink* sink) {
+  if (style.form == format::ChatValueForm::kTags) {
+    print_tags(function, (style.flags & format::kChatOwnLists) != 0, sink);
+  } else {
+    print_json(function, style, sink);
+  }
 }
 
 void put_tools(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) {
@@ -227,7 +237,7 @@ void put_tools(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) 
     visit_slots(chat_string(chat, ChatString::kTool), [&](Text text, char slot) {
       sink->put(text, false);
       if (slot == format::kChatSlotWhole) print_json(c.tools[i], style, &content);
-      if (slot == format::kChatSlotFunction) print_json(fields.function, style, &content);
+      if (slot == format::kChatSlotFunction) put_function(fields.function, style, &content);
       if (slot == format::kChatSlotParameters) print_json(fields.parameters, style, &content);
       if (slot == format::kChatSlotName) print_json(fields.name, kBareStyle, &content);
       if (slot == format::kChatSlotDescription) {

@@ -295,6 +295,7 @@ void Printer::string(Text text, bool is_escaped) {
       return put({&quote, 1});
     }
     case ChatValueForm::kJson:
+    case ChatValueForm::kTags:  // of whole tools
       break;
   }
   put("\"");

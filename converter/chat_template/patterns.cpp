@@ -311,6 +311,10 @@ class PatternFinder {
         if (take_tool({'\0', slot}, style, *rendered, dialogue)) return;
       }
     }
+    for (const uint8_t flags : {uint8_t{0}, format::kChatOwnLists}) {
+      const ChatValueStyle tags = {ChatValueForm::kTags, 0, 0, flags};
+      if (take_tool({'\0', format::kChatSlotFunction}, tags, *rendered, dialogue)) return;
+    }
     // Written field by field.
     for (const ChatValueStyle& style : value_styles(true)) {
       const auto pattern = tool_pattern(*rendered, style);

@@ -617,12 +617,13 @@ class AgainstTheRealServer(PageTest):
         browser.run("document.getElementById('s-temperature').value = '0'; document.getElementById('s-temperature').dispatchEvent(new Event('change'));")
 
     def test_what_is_served_is_the_file(self):
-        with urllib.request.urlopen(self.url) as response:
+        request = urllib.request.Request(self.url, headers={"Accept": "text/html"})  # as browsers ask
+        with urllib.request.urlopen(request) as response:
             served = response.read().decode("utf-8")
             policy = response.headers["Content-Security-Policy"]
         nonce = re.search(r"'nonce-([0-9a-f]{16,})'", policy)[1]
         self.assertEqual(served.replace(nonce, "CRIA_NONCE"), mock_server.PAGE.read_text("utf-8"))
-        with urllib.request.urlopen(self.url) as response:
+        with urllib.request.urlopen(request) as response:
             self.assertNotIn(nonce, response.read().decode("utf-8"))
 
     def test_a_conversation_stop_reload_edit_and_retry(self):

@@ -171,13 +171,17 @@ def chat():
     raw = chat_template()
     yield bad_chat("kind_0", "kind is 1 to 13", chat_template(kind=0))
     yield bad_chat("kind_14", "kind is 1 to 13", chat_template(kind=14), kept=False)
+    yield bad_chat("flag_24", "unknown flags are zero", chat_template(flags=1 << 24))
     yield bad_chat("flag_7", "unknown flags are zero", chat_template(flags=1 << 7))
     yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
     yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
     yield bad_chat("short", "a template has a header", raw[:103])
-    for name, style in (("form_5", (5, 0, 0, 0)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
+    for name, style in (("form_6", (6, 0, 0, 0)), ("tags_indented", (5, 2, 0, 0)), ("tags_flag_0", (5, 0, 0, 1)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
         yield bad_chat(f"style_{name}", "a value is written in a known way", chat_template(styles=bytes(24) + bytes(style)),
-                       kept=name == "form_5")
+                       kept=name == "form_6")
+    yield bad_chat("style_tags_of_result", "tags are for tools", chat_template(styles=bytes(20) + bytes((5, 0, 0, 0, 0, 0, 0, 0))))
+    yield bad_chat("tags_of_whole", "tags are for functions",
+                   chat_template(strings={TOOL: b"\0w"}, styles=bytes(24) + bytes((5, 0, 0, 0))))
     yield bad_chat("date_missing", "slot d is there only with a date", chat_template(rules=(one_rule(b"on \0d."),)))
     yield bad_chat("tools_missing", "slot t is there only with string 5", chat_template(rules=(one_rule(b"\0t"),)))
     yield bad_chat("slot_open", "a slot is a zero byte and a letter", chat_template(rules=(one_rule(b"a\0"),)))
