@@ -2,11 +2,11 @@
  *
  * Three objects, each in a block of memory whose size is known to the byte before a weight is read:
  *
- *   model      weights, tokenizer, chat template. Never changes once it is loaded; any number of
- *              sessions and workspaces, on any threads, share it.
- *   session    one conversation: its KV cache, tokens, logits and random state.
- *   workspace  what a call computes with. One call uses it at a time; a program with one thread
- *              that runs models has one, whatever the number of its sessions.
+ *   - model: weights, tokenizer, chat template. It never changes once it is loaded. Any number of
+ *     sessions and workspaces share it, on any threads.
+ *   - session: one conversation, with its KV cache, tokens, logits and random state.
+ *   - workspace: what a call computes with. One call uses it at a time. A program with one thread
+ *     that runs models has one, for any number of sessions.
  *
  * Nothing here allocates, prints, aborts or calls the operating system (the XNNPACK backend's
  * library asks the CPU for its features once). Every error is a return code.
@@ -22,8 +22,8 @@
  *     cria_prefill(cria.workspace, cria.session, &token, 1);
  *   }
  *
- * There is nothing to close: forget the memory, the model's last. Threads: a model may be used by
- * all at once, a session and a workspace by one call at a time.
+ * There is nothing to close: forget the memory, the model's last. Threads: all may use a model at
+ * once; a session and a workspace are used by one call at a time.
  */
 #ifndef CRIA_RUNTIME_CRIA_H_
 #define CRIA_RUNTIME_CRIA_H_
@@ -87,9 +87,10 @@ typedef struct cria_source {
    * null when they cannot be mapped. Offset 0 must be 64-byte aligned. Then uncompressed weights
    * and the tokenizer's tables are used in place. */
   const void* (*map)(void* context, uint64_t offset, size_t n_bytes);
-  /* Copies bytes to destination; returns 0, or anything else when it failed: nothing is taken of a
-   * read that came short. When both functions are given, what has to be copied anyway comes through
-   * read. Bytes that change between two reads give an error or another model, never worse. */
+  /* Copies bytes to destination. Returns 0, or anything else when it failed or could not copy all
+   * of them. Nothing of a failed read is used. When both functions are given, bytes that have to be
+   * copied anyway come through read. Bytes that change between two reads give an error or another
+   * model, never worse. */
   int (*read)(void* context, uint64_t offset, void* destination, size_t n_bytes);
 } cria_source;
 
@@ -104,9 +105,10 @@ typedef enum cria_number_format {
   CRIA_INT8G32 = 7 /* int8 with scales of groups; not for CRIA_BACKEND_XNNPACK */
 } cria_number_format;
 
-/* Is told how much of something is done; only the ratio has a meaning where no unit is named.
- * Called from one thread at a time. Nonzero stops it: what was called returns CRIA_CANCELLED, and
- * sessions are as they were before. */
+/* A hook that receives how much of a call is done. Where no unit is named, only the ratio has a
+ * meaning. It is called from one thread at a time.
+ * Returns: 0, or nonzero to stop the call. Then the call returns CRIA_CANCELLED, and sessions are
+ * as they were before. */
 typedef int (*cria_progress)(void* context, uint64_t done, uint64_t total);
 
 /* What a model file holds. Filled by cria_inspect; read-only. */
@@ -115,7 +117,7 @@ typedef struct cria_model_info {
   uint64_t n_parameters;
   uint64_t weight_bytes;    /* in memory, layout padding included */
   uint64_t embedding_bytes; /* the embedding's part of it */
-  /* What a token reads: of experts those that it chooses, of tables of rows nothing. */
+  /* What a token reads: the experts that it chooses, and nothing of tables of rows. */
   uint64_t n_active_parameters;
   uint64_t active_bytes;
   uint64_t tokenizer_bytes;
@@ -129,8 +131,8 @@ typedef struct cria_model_info {
   uint32_t d_model;
   uint32_t vocab_size;
   uint32_t max_context;     /* positions the model was trained for */
-  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
-                               to 2^24, which its size does not limit as it limits the weights */
+  uint32_t planned_context; /* positions of a session by default: as the file says, up to 2^24. The
+                               file's size does not limit them as it limits the weights */
   uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
@@ -146,14 +148,13 @@ typedef struct cria_model_info {
   uint8_t reserved[1];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
-  const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text.
+  const char* refused; /* the field or rule of CRIA_INVALID_MODEL, else null; static text.
                           * "a rule" in builds without CRIA_WITH_REASONS */
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.
- * Reads less than 7 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for
- * refused.
- */
+ * Reads less than 7 KB of the source.
+ * Errors: statuses 1 to 6 and 18. Then info is zero except for refused. */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 
 typedef enum cria_mixer {
@@ -181,8 +182,8 @@ typedef struct cria_layer_kind {
   uint32_t value_dim;
   uint32_t window;   /* a position attends to this many, itself included; 0: to all */
   uint32_t has_rope; /* 1, or 0: positions turn nothing */
-  /* Sessions of more positions use the RoPE frequencies for long contexts, others those for short
-   * ones; 0: there is one set for all. */
+  /* Sessions of more positions use the RoPE frequencies for long contexts, other sessions those for
+   * short ones. 0: there is one set for all. */
   uint32_t original_context;
   uint32_t d_ff; /* of the MLP */
   uint32_t n_experts;
@@ -190,8 +191,10 @@ typedef struct cria_layer_kind {
   uint32_t expert_ff;
 } cria_layer_kind;
 
-/* The kind at place index, from 0 on, in the order in which kinds first appear.
- * CRIA_INVALID_ARGUMENT behind the last one. */
+/* Gives the kind of layers at an index. Kinds are counted from 0, in the order in which they first
+ * appear.
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: index is after the last kind */
 cria_status cria_find_layer_kind(const cria_model_info* info, uint32_t index,
                                  cria_layer_kind* kind);
 
@@ -203,27 +206,35 @@ typedef struct cria_matrix_kind {
   uint32_t n_matrices; /* in all layers, at least one */
 } cria_matrix_kind;
 
-/* The kind at place index, from 0 on, in the order above; a tied lm_head has none.
- * CRIA_INVALID_ARGUMENT behind the last one. */
+/* Gives the kind of matrices at an index. Kinds are counted from 0, in the order above. A tied
+ * lm_head has none.
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: index is after the last kind */
 cria_status cria_find_matrix_kind(const cria_model_info* info, uint32_t index,
                                   cria_matrix_kind* kind);
 
-/* For people: "llama", ...; "int4", ...; "chatml", ... and "none". "unknown" for what is none. */
+/* Names for people: "llama", ...; "int4", ...; "chatml", ... and "none". Any other number is
+ * "unknown". */
 const char* cria_architecture_name(uint32_t architecture);
 const char* cria_number_format_name(cria_number_format number_format);
 const char* cria_chat_template_name(uint32_t chat_template);
 
-/* Copies the metadata, info->metadata_bytes of JSON in UTF-8 without a final zero, to text, and
- * checks it: its checksum, and that it is JSON nested at most 16 deep. info is what cria_inspect
- * said of this source. Writes nothing where the file has none (metadata_bytes == 0). */
+/* Copies the metadata to text and checks it: its checksum, and that it is JSON nested at most 16
+ * deep. Writes nothing when the file has none (metadata_bytes == 0).
+ *   - info: from cria_inspect of this source
+ *   - text: receives info->metadata_bytes of JSON in UTF-8, without a final zero */
 cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info, char* text,
                                size_t capacity);
 
-/* Checks what cria_load checks, all of it, and accepts the same files: every checksum, every byte
- * between two parts, directory, chunk table, metadata, tokenizer and chat template, that every
- * chunk decompresses to its size, and that its values are ones the format allows. scratch is
- * cria_verify_required bytes, 64-byte aligned. progress (may be null) is told bytes of the data. A
- * non-null bad_offset receives where the part with the first error lies. */
+/* Checks all that cria_load checks, and accepts the same files. It checks:
+ *   - every checksum, and every byte between two parts
+ *   - directory, chunk table, metadata, tokenizer and chat template
+ *   - that every chunk decompresses to its size
+ *   - that the values of every chunk are ones the format allows
+ * Parameters:
+ *   - scratch: cria_verify_required bytes, 64-byte aligned
+ *   - progress: receives bytes of the data; may be null
+ *   - bad_offset: receives where the part with the first error lies; may be null */
 cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
                         cria_progress progress, void* progress_context, uint64_t* bad_offset);
 /* Bytes of scratch for a model: 4096 and the size of its tokenizer and chat template, but at least
@@ -259,8 +270,9 @@ uint32_t cria_built_isas(void);
 /* "sse4.1" for CRIA_ISA_SSE4_1, ...; "unknown" for what is not one of the bits. */
 const char* cria_instruction_set_name(uint32_t isa);
 
-/* Numbers in the KV cache, and bytes that one position of one KV head takes for keys and values:
- * what a session's memory grows with. States of one format are no states of another. */
+/* Numbers in the KV cache. Each comment has the bytes that one position of one KV head takes for
+ * keys and values: a session's memory grows with them. A state of one format cannot be loaded with
+ * another. */
 typedef enum cria_kv_format {
   CRIA_KV_INT8 = 0, /* int8 with a scale each: 2 * (head_dim + 4) */
   CRIA_KV_F32 = 1,  /* 8 * head_dim; for comparing */
@@ -274,14 +286,15 @@ typedef enum cria_kv_format {
 typedef void (*cria_parallel_for)(void* context, void (*task)(void* argument, size_t index),
                                   void* argument, size_t n_tasks);
 
-/* What the caller wishes. Zero-initialise for the defaults; give the same one to cria_plan and to
+/* The caller's options. Zero-initialise for the defaults. Give the same config to cria_plan and to
  * the functions that make what was planned. Reserved bytes must be zero, here and in the structs
  * below: a later version may give them a meaning. */
 typedef struct cria_config {
   /* Of the model. */
   cria_backend backend;
-  /* CRIA_ISA_ bits that kernels may use: all of the CPU's, as lower ones tell how it likes memory
-   * read; the caller vouches for them. 0: those this build needs anyway. No exact bit changes. */
+  /* CRIA_ISA_ bits that kernels may use. Give all of the CPU's, as lower ones tell how it likes
+   * memory read. The caller vouches for them. 0: those this build needs anyway. The exact backend's
+   * results are the same with any of them, to the bit. */
   uint32_t isa_mask;
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
   uint8_t skip_checksums;   /* nonzero: chunks used in place are trusted and not read while loading,
@@ -301,7 +314,7 @@ typedef struct cria_config {
   uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
   cria_parallel_for parallel_for; /* null: everything on the calling thread */
   void* parallel_context;
-  /* Hooks that may stop what takes long; null: nobody asks. */
+  /* Hooks that can stop long calls. Null: no hook. */
   cria_progress load_progress; /* of cria_load, in bytes of the file's data */
   cria_progress step_progress; /* of a step, after every layer of every chunk of rows */
   void* progress_context;
@@ -335,13 +348,13 @@ typedef struct cria_memory_plan {
     uint64_t sampling;
     uint64_t encoding; /* of text */
   } workspace;
-  uint64_t loading;  /* scratch of cria_load, which nobody needs afterwards */
+  uint64_t loading;  /* scratch of cria_load, not needed afterwards */
   uint64_t total;    /* what cria_open takes: one of each; it loads where the workspace will be */
   uint64_t in_place; /* weights and tables used where the source has them, besides all this */
 } cria_memory_plan;
 
-/* The memory that models, sessions and workspaces of this config need, to the byte. Reads nothing
- * but its arguments. N sessions and one workspace, all in one block:
+/* Gives the memory that models, sessions and workspaces of this config need, to the byte. Reads
+ * nothing but its arguments. N sessions and one workspace, all in one block:
  * plan.model.total + N * plan.session.total + the larger of plan.workspace.total and plan.loading.
  */
 cria_status cria_plan(const cria_model_info* info, const cria_config* config,
@@ -353,19 +366,20 @@ typedef struct cria_model cria_model;
 typedef struct cria_session cria_session;
 typedef struct cria_workspace cria_workspace;
 
-/* A null object is an invalid argument to every function with a status. Those without one answer 0,
- * CRIA_NO_TOKEN, null (pointers) or "" (names), and cria_seed does nothing.
+/* A null object is an invalid argument to every function with a status. Functions without one
+ * return 0, CRIA_NO_TOKEN, null (pointers) or "" (names), and cria_seed does nothing.
  *
- * Memory is 64-byte aligned and must not move; CRIA_MEMORY_TOO_SMALL says that it is less than what
- * cria_plan says. */
+ * Memory is 64-byte aligned and must not move. CRIA_MEMORY_TOO_SMALL: it is less than cria_plan
+ * says. */
 
-/* Loads a model into memory [memory, memory + n_bytes) and checks every byte it uses. The model
- * keeps source's functions, not the struct. scratch, plan.loading bytes, is used by this call
- * alone: a workspace or a session may be made there afterwards. */
+/* Loads a model into memory [memory, memory + n_bytes) and checks every byte it uses.
+ *   - source: the model keeps its functions, not the struct
+ *   - scratch: plan.loading bytes, used by this call alone. A workspace or a session may be made
+ *     there afterwards */
 cria_status cria_load(void* memory, size_t n_bytes, void* scratch, size_t scratch_bytes,
                       const cria_source* source, const cria_config* config, cria_model** model);
 
-/* Begins a conversation with a model. Cheap: only what is used is written. */
+/* Begins a conversation with a model. This is cheap: memory is written only when it is used. */
 cria_status cria_start(void* memory, size_t n_bytes, const cria_model* model,
                        const cria_config* config, cria_session** session);
 
@@ -391,12 +405,13 @@ size_t cria_workspace_bytes(const cria_workspace* workspace);
 /* "exact" or "xnnpack", and the ISA of its kernels ("scalar", ...). */
 const char* cria_backend_name(const cria_model* model);
 const char* cria_isa_name(const cria_model* model);
-/* A number that differs for every different model file; states of one are no states of another. */
+/* A number that differs for every different model file. A state of one cannot be loaded with
+ * another. */
 uint64_t cria_fingerprint(const cria_model* model);
-/* Tokens of the vocabulary of the model that was loaded. Size buffers by it, not by what an earlier
- * cria_inspect said: the file may have become another in between. */
+/* Tokens of the vocabulary of the model that was loaded. Size buffers by it, not by an earlier
+ * cria_inspect: the file may have been replaced in between. */
 uint32_t cria_vocab_size(const cria_model* model);
-/* The same of floats of a hidden row. */
+/* Floats of a hidden row of the model that was loaded. Size buffers by it, as above. */
 uint32_t cria_d_model(const cria_model* model);
 /* Nonzero when generation should stop at this token. */
 int cria_is_end_token(const cria_model* model, uint32_t token);
@@ -422,26 +437,31 @@ typedef struct cria_text_state {
   uint8_t reserved;     /* zero */
 } cria_text_state;
 
-/* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. n_bytes
- * receives the bytes written, without a final zero. CRIA_TEXT_BYTES always suffices for tokens of
- * real models, 3 * cria_longest_token_bytes + 8 for those of this one: bytes that are no character
- * come out as U+FFFD, and with them what waited. Else CRIA_BUFFER_TOO_SMALL. token CRIA_NO_TOKEN
- * ends the stream. */
+/* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. Bytes that
+ * are no character come out as U+FFFD, together with bytes that waited.
+ *   - token: CRIA_NO_TOKEN ends the stream
+ *   - capacity: CRIA_TEXT_BYTES always suffices for tokens of real models, and
+ *     3 * cria_longest_token_bytes + 8 for tokens of this model
+ *   - n_bytes: receives the bytes written, without a final zero
+ * Errors:
+ *   - CRIA_BUFFER_TOO_SMALL: capacity does not suffice */
 #define CRIA_TEXT_BYTES 1024
 cria_status cria_decode_token(const cria_model* model, cria_text_state* state, uint32_t token,
                               char* text, size_t capacity, size_t* n_bytes);
 
-/* A token as the tokenizer's table has it, valid as long as the model and not terminated: perhaps a
- * part of a character; in SentencePiece's tables U+2581 stands for a space. n_bytes receives its
- * length. Null, and n_bytes 0, where the tokenizer has no such token. */
+/* Gives a token as the tokenizer's table has it. It may be a part of a character. In
+ * SentencePiece's tables U+2581 stands for a space.
+ *   - n_bytes: receives the length
+ * Returns: text that is valid as long as the model and not terminated. Null, and n_bytes 0, when
+ * the tokenizer has no such token. */
 const char* cria_token_text(const cria_model* model, uint32_t token, size_t* n_bytes);
 /* The most bytes cria_token_text gives; 0 without a tokenizer. */
 size_t cria_longest_token_bytes(const cria_model* model);
-/* Nonzero for a special token: one for control, like the end of a turn, which text becomes only
- * with CRIA_ENCODE_PARSE and which cria_decode_token shows only when told to. */
+/* Nonzero for a special token: one for control, like the end of a turn. Text becomes such a token
+ * only with CRIA_ENCODE_PARSE, and cria_decode_token shows it only when told to. */
 int cria_token_is_special(const cria_model* model, uint32_t token);
-/* The special token with this text, "<|im_end|>"; CRIA_NO_TOKEN when there is none. Looks through
- * the vocabulary: keep the answer. */
+/* The special token with this text, such as "<|im_end|>"; CRIA_NO_TOKEN when there is none. It
+ * searches the whole vocabulary: keep the result. */
 uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_bytes);
 
 typedef enum cria_role {
@@ -482,12 +502,12 @@ typedef struct cria_message_parts {
 typedef enum cria_chat_ending {
   CRIA_TURN_CLOSED = 0, /* with its last message */
   CRIA_TURN_OPENED = 1, /* with what opens the assistant's turn */
-  CRIA_TURN_LATER = 2   /* other messages follow, a user's among them: gives the tokens that none
-                           of them can change */
+  CRIA_TURN_LATER = 2   /* other messages follow, one of a user among them. Gives the tokens that
+                           none of them can change */
 } cria_chat_ending;
 
 typedef enum cria_thinking {
-  CRIA_THINKING_DEFAULT = 0, /* as the template does where nobody says */
+  CRIA_THINKING_DEFAULT = 0, /* as the template does by default */
   CRIA_THINKING_ON = 1,
   CRIA_THINKING_OFF = 2
 } cria_thinking;
@@ -503,38 +523,50 @@ typedef struct cria_conversation {
   size_t n_tools;
 } cria_conversation;
 
-/* Encodes messages [first, n_messages) of a conversation by the model's chat template; those before
- * first were encoded by earlier calls, which ended CRIA_TURN_LATER, or by one that opened the turn
- * that the messages go on with. Control tokens cannot be forged by a message's text, a tool or a
- * call. Values of JSON are written as the template writes them, numbers with their own digits; keys
- * that come twice stay. Errors: CRIA_REFUSED_BY_TEMPLATE, cria_chat_refusal says why, also for what
- * is no JSON object; CRIA_TEXT_TOO_LONG, for a template with few control tokens of the conversation
- * as a whole. */
+/* Encodes messages [first, n_messages) of a conversation by the model's chat template. Earlier
+ * calls encoded the messages before first. Those calls ended CRIA_TURN_LATER, or one of them opened
+ * the turn that the messages go on with.
+ *
+ * A message's text, a tool or a call cannot forge control tokens. Values of JSON are written as the
+ * template writes them, numbers with the digits they have. Keys that come twice stay.
+ * Errors:
+ *   - CRIA_REFUSED_BY_TEMPLATE: cria_chat_refusal says why. Also when JSON that must be an object
+ *     is none
+ *   - CRIA_TEXT_TOO_LONG: a text is too long for the workspace. For a template with few control
+ *     tokens this counts for the conversation as a whole */
 cria_status cria_encode_chat(cria_workspace* workspace, const cria_conversation* conversation,
                              size_t first, uint32_t* tokens, size_t capacity, size_t* n_tokens);
-/* The text whose tokens those are: n_bytes receives its length, also with CRIA_BUFFER_TOO_SMALL.
- * Read as text with CRIA_ENCODE_PARSE it has the same tokens, unless a message spells a control
- * token out or the tokenizer treats such tokens in texts in its own way. */
+/* Writes the text whose tokens those are. cria_encode with CRIA_ENCODE_PARSE gives the same tokens
+ * for it. This does not hold where a message spells out a control token, or where the tokenizer
+ * treats such tokens in texts in its own way.
+ *   - n_bytes: receives the length, also with CRIA_BUFFER_TOO_SMALL */
 cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* conversation,
                            char* text, size_t capacity, size_t* n_bytes);
-/* The template's text behind the last message of a conversation that ends CRIA_TURN_OPENED: what it
- * has opened of the answer is its end (cria_calls_begin). n_bytes and errors as above, and
- * CRIA_INVALID_ARGUMENT for another ending. */
+/* Writes the template's text after the last message of a conversation that ends CRIA_TURN_OPENED.
+ * The end of this text is what the template has opened of the answer (cria_calls_begin).
+ *   - n_bytes: as above
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: the conversation has another ending
+ *   - those above */
 cria_status cria_chat_opening(cria_workspace* workspace, const cria_conversation* conversation,
                               char* text, size_t capacity, size_t* n_bytes);
-/* Why the template takes no such conversation: static text that reads on from "the chat template ".
- * Null where it takes it, or where the conversation is none. */
+/* Says why the template does not take a conversation.
+ * Returns: static text that continues "the chat template ". Null when the template takes the
+ * conversation, or when it is not a valid one. */
 const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation);
 
-/* How the model writes calls of tools, thinking and text into its answers: n_bytes for
- * cria_calls.h, which stay with the model. Null and 0 where the file does not say. */
+/* Says how the model writes calls of tools, thinking and text into its answers.
+ * Returns: n_bytes for cria_calls.h, owned by the model. Null and 0 when the file does not say. */
 const void* cria_call_format(const cria_model* model, size_t* n_bytes);
 
-/* How the model's chat template writes dates, in the words of strftime ("%d %b %Y"), not
- * terminated; null and n_bytes 0 where it writes none. */
+/* Says how the model's chat template writes dates.
+ * Returns: a format of strftime ("%d %b %Y"), not terminated. Null, and n_bytes 0, when it writes
+ * none. */
 const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes);
-/* The date that a workspace's conversations name from now on, as the template writes it; n_bytes 0:
- * the template's own, which is the same every day. Errors: CRIA_TEXT_TOO_LONG past 64 bytes. */
+/* Sets the date that a workspace's conversations name from now on.
+ *   - date: as the template writes it; n_bytes 0: the template's date, which is the same every day
+ * Errors:
+ *   - CRIA_TEXT_TOO_LONG: more than 64 bytes */
 cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size_t n_bytes);
 
 /* Running ------------------------------------------------------------------------------------ */
@@ -544,7 +576,8 @@ cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size
 cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                          size_t n_tokens);
 
-/* Rows after the last norm. CRIA_UNSUPPORTED unless zero where a library was built without. */
+/* Rows after the last norm. In a library that was built without them, all members must be zero:
+ * else CRIA_UNSUPPORTED. */
 typedef struct cria_hidden {
   float* rows;   /* null, or those of a turn's last n_rows tokens, [n_rows][cria_d_model] */
   size_t n_rows; /* 1 to the turn's n_tokens; 0 where rows is null */
@@ -563,11 +596,14 @@ typedef struct cria_turn {
   cria_hidden hidden;     /* what it gives besides; zero: nothing */
 } cria_turn;
 
-/* cria_prefill for several sessions of one model, each once: their tokens go through the matrices
- * together, so that weights are read once for all. Each session gets the bits that it would get
- * alone. On an error all contexts are as before, logits too unless it is CRIA_BACKEND_FAILED; but a
- * sliding-window session whose ring has gone round and whose turn has more tokens than
- * prefill_chunk may begin anew, at position 0, or have forgotten more of its past. */
+/* Does cria_prefill for several sessions of one model, each once. Their tokens go through the
+ * matrices together, so that weights are read once for all. Each session gets the bits that it
+ * would get alone.
+ *
+ * On an error all contexts and logits are as before, with two exceptions:
+ *   - CRIA_BACKEND_FAILED may change logits
+ *   - a sliding-window session may begin anew, at position 0, or have forgotten more of its past.
+ *     This happens only if its ring has wrapped and its turn has more tokens than prefill_chunk */
 cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
 
 /* Embeddings --------------------------------------------------------------------------------- */
@@ -582,43 +618,49 @@ typedef enum cria_pooling {
 /* As the model's file says; CRIA_POOLING_LAST where it says nothing. */
 cria_pooling cria_embedding_pooling(const cria_model* model);
 
-/* The embedding of a text, [cria_d_model] floats of which the first `dimensions` count; 0: all.
- * Its length is 1 unless the file says how rows are pooled and not that. A row of zeros stays one.
- *
- * The session begins anew and reads the tokens, n_tokens >= 1, without computing logits. Encode the
- * text with CRIA_ENCODE_SPECIAL: models of embeddings are trained with the tokens that this adds.
- * The same bits on every target (exact backend), however many threads and rows at once.
- * config.step_progress hears of steps of at most prefill_chunk tokens each. Errors: those of
- * cria_step; the session is empty then. CRIA_UNSUPPORTED: this library was built without. */
+/* Computes the embedding of a text. The session begins anew and reads the tokens without computing
+ * logits. config.step_progress is called for steps of at most prefill_chunk tokens each. The bits
+ * are the same on every target (exact backend), with any number of threads and rows at once.
+ *   - tokens: n_tokens >= 1. Encode the text with CRIA_ENCODE_SPECIAL: models of embeddings are
+ *     trained with the tokens that this adds
+ *   - dimensions: how many of the first floats count; 0: all
+ *   - embedding: receives [cria_d_model] floats. Their norm is 1, unless the file says how rows are
+ *     pooled and does not ask for norm 1. A row of zeros stays one
+ * Errors:
+ *   - CRIA_UNSUPPORTED: this library was built without embeddings
+ *   - those of cria_step; the session is empty then */
 cria_status cria_embed(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                        size_t n_tokens, uint32_t dimensions, float* embedding);
 
-/* The parts of cria_embed, for those who read several texts at once by cria_step. Adds hidden rows
- * of tokens [first, first + n_rows) of a text, counted from 0, to its embedding, [cria_d_model]:
- * parts come in the order of the tokens and first == 0 begins a new one. Pooling that takes one row
- * needs no part but that with the row. */
+/* Adds hidden rows of tokens [first, first + n_rows) of a text to its embedding, [cria_d_model].
+ * This and the next function are the parts of cria_embed, for programs that read several texts at
+ * once by cria_step. Tokens are counted from 0, and rows are added in their order. first == 0
+ * begins a new embedding. Pooling that takes one row needs only the call with that row. */
 cria_status cria_embedding_add(const cria_model* model, const float* hidden, size_t n_rows,
                                size_t first, float* embedding);
-/* Ends it: n_tokens is that of the text, dimensions as for cria_embed. */
+/* Completes an embedding.
+ *   - n_tokens: of the whole text
+ *   - dimensions: as for cria_embed */
 cria_status cria_embedding_finish(const cria_model* model, size_t n_tokens, uint32_t dimensions,
                                   float* embedding);
 
 /* Logits and sampling -------------------------------------------------------------------------- */
 
-/* The newest logits, [cria_vocab_size], owned by the session until its next prefill; null before
- * the first and after hidden.instead_of_logits. They may be changed before sampling: what was
- * changed stays so until then, for cria_copy_prefix and cria_state_save too. */
+/* Gives the newest logits. They may be changed before sampling. A change stays until the next
+ * prefill, also for cria_copy_prefix and cria_state_save.
+ * Returns: [cria_vocab_size], owned by the session until its next prefill. Null before the first
+ * prefill and after hidden.instead_of_logits. */
 float* cria_logits(cria_session* session);
 
-/* What is added to a token's logit before anything else; -INFINITY forbids it. Where all tokens are
- * forbidden the lowest id is drawn. */
+/* What is added to a token's logit before anything else; -INFINITY forbids the token. If all tokens
+ * are forbidden, the lowest id is drawn. */
 typedef struct cria_logit_bias {
   uint32_t token; /* of the vocabulary */
   float bias;     /* not NaN */
 } cria_logit_bias;
 
-/* How a token is drawn; zero-initialised: greedily. Steps in the order of the members, but that
- * temperature comes behind top_k. Penalties look at the last 64 tokens of the context. */
+/* How a token is drawn; zero-initialised: greedily. Steps come in the order of the members, except
+ * that temperature comes after top_k. Penalties look at the last 64 tokens of the context. */
 typedef struct cria_sampling {
   const cria_logit_bias* biases; /* null, or [n_biases]; of one token they add up */
   size_t n_biases;
@@ -634,8 +676,8 @@ typedef struct cria_sampling {
 
 #define CRIA_PENALTY_TOKENS 64
 
-/* Draws the next token from the newest logits; changes nothing but the random state. The generator:
- * docs/numerics.md. */
+/* Draws the next token from the newest logits. Changes only the random state. docs/numerics.md
+ * describes the generator. */
 cria_status cria_sample(cria_workspace* workspace, cria_session* session,
                         const cria_sampling* sampling, uint32_t* token);
 /* Restarts the session's random numbers. cria_start seeds with 0. */
@@ -645,49 +687,65 @@ void cria_seed(cria_session* session, uint64_t seed);
  * zero, the model's planned_context. */
 uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
-/* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
- * are no logits until the next prefill. CRIA_FORGOTTEN when the ring of a sliding-window model no
- * longer holds what tokens at this position would attend to; position 0 always can. */
+/* Forgets every token from position on (0: all). The kept part of the KV cache stays valid. There
+ * are no logits until the next prefill.
+ * Errors:
+ *   - CRIA_FORGOTTEN: the ring of a sliding-window model no longer holds what tokens at this
+ *     position would attend to. Position 0 never fails so */
 cria_status cria_reset(cria_session* session, uint32_t position);
 
-/* Makes a session begin as another one does: the first n_positions of from, its tokens and keys and
- * values, and where that is all of it its logits too, as they are. What session held is forgotten.
- * Both are of one model and KV format and, of a model with an original_context, on the same side of
- * it. The bits are those of reading the tokens again, unless cria_drop, or who changed the logits,
- * has changed them. Errors: CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by cria_reset. */
+/* Makes a session a copy of the first n_positions of another one, from. Tokens, keys and values are
+ * copied. Logits are copied too, as they are, if n_positions are all of from. What session held is
+ * forgotten.
+ *
+ * Both have the same model and KV format. If the model has an original_context, both contexts are
+ * on the same side of it. The bits are those of reading the tokens again, unless cria_drop or the
+ * caller's changes to logits have changed them.
+ * Errors:
+ *   - CRIA_CONTEXT_FULL: session has fewer than n_positions
+ *   - CRIA_FORGOTTEN: as by cria_reset */
 cria_status cria_copy_prefix(cria_session* session, const cria_session* from, uint32_t n_positions);
 
-/* Forgets positions [first, first + n) and moves what follows n positions down: values stay as they
- * are, keys are turned back by RoPE, where their layer has it, and, in an int8 cache, quantized
- * again. The same bits on every target with the exact backend's kernels, but not those of reading
- * the remaining tokens again: what they say of each other was computed with the forgotten ones in
- * sight. The newest logits stay, unless nothing is left. Of a sliding-window model whose ring has
- * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN.
- * CRIA_UNSUPPORTED where positions are learned, as GPT-2's: they stay in what was computed. */
+/* Forgets positions [first, first + n) and moves later positions down by n. Values stay as they
+ * are. Where their layer has RoPE, keys are rotated back and, in an int8 cache, quantized again.
+ * The newest logits stay, unless nothing is left.
+ *
+ * With the exact backend's kernels the bits are the same on every target. They are not those of
+ * reading the remaining tokens again, which were computed with the forgotten ones in sight.
+ * Errors:
+ *   - CRIA_FORGOTTEN: the ring of a sliding-window model has wrapped, and positions older than the
+ *     forgotten ones would be left in it
+ *   - CRIA_UNSUPPORTED: positions are learned, as in GPT-2, and stay in what was computed */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
 /* Saves the context (tokens, KV cache up to the position, logits as they are, random state). A
  * later session of the same model and KV format goes on with the same bits, whatever its threads
- * and backend ISA. Its context size may differ too, on the same side of an original_context. Size
- * depends on the position.
+ * and backend ISA. Its context size may differ too, on the same side of an original_context. The
+ * size of a state depends on the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
- * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code
- * of an int8 cache is -128, no scale is negative, infinite or not a number. The floats of an f32
- * cache and of the logits may have any value, as those that a model computes may; what is not a
- * number counts as the smallest when a token is drawn. Errors: CRIA_BAD_STATE; CRIA_CONTEXT_FULL
- * when the state has more positions than the session. */
+ * checksum it checks that a session can have saved the state:
+ *   - tokens are in the vocabulary
+ *   - no code of an int8 cache is -128
+ *   - no scale is negative, infinite or not a number
+ * The floats of an f32 cache and of the logits may have any value, as a model may compute any. When
+ * a token is drawn, a value that is not a number counts as the smallest.
+ * Errors of cria_state_load:
+ *   - CRIA_BAD_STATE: a check failed, or the state is of another model or configuration
+ *   - CRIA_CONTEXT_FULL: the state has more positions than the session */
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
-/* The same of the first n_positions alone, which leaves the session as it is: a state as after
- * reading those tokens, without logits unless they are all. Size is 0 where the session has fewer
- * positions. Errors: CRIA_FORGOTTEN as by cria_reset. */
+/* Save the first n_positions alone: the state after reading those tokens, without logits unless
+ * they are all tokens. The session stays as it is. Size is 0 when the session has fewer positions.
+ * Errors:
+ *   - CRIA_FORGOTTEN: as by cria_reset */
 size_t cria_state_prefix_size(const cria_session* session, uint32_t n_positions);
 cria_status cria_state_prefix_save(const cria_session* session, uint32_t n_positions,
                                    void* destination, size_t n_bytes);
-/* The tokens of the context, [cria_position], owned by the session; the next call that changes it
- * overwrites them. Null when session is. */
+/* Gives the tokens of the context.
+ * Returns: [cria_position] tokens, owned by the session. The next call that changes it overwrites
+ * them. Null when session is null. */
 const uint32_t* cria_tokens(const cria_session* session);
 
 #ifdef __cplusplus
