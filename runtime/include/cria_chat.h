@@ -1,30 +1,34 @@
 /* cria_chat: conversations on cria.h, in memory that the caller owns.
  *
- * A chat remembers the messages of a conversation, keeps its session's context filled with what was
- * said, and makes room there when it is full. It computes nothing itself: what a model has to read
- * comes out as a turn for cria_step, so that a server can answer many chats together. A program
+ * A chat remembers the messages of a conversation, keeps its session's context filled with them,
+ * and makes room there when it is full. It computes nothing itself: it gives the tokens that the
+ * model has to read as a turn for cria_step. So a server can answer many chats together. A program
  * with one conversation calls cria_chat_answer and is done.
  *
  *   cria_chat_required(session, &config, &n_bytes);
  *   cria_chat_make(memory, n_bytes, workspace, session, &config, &chat);
  *   cria_chat_answer(chat, workspace, question, n, &options, &result);     as often as one likes
  *
- * When the context is full the oldest exchanges leave it, whole messages at a time; the system text
- * stays. By default they are dropped (cria_drop): no token is read again, at once. What was said
- * after them was computed with them in sight, and stays so. With exact_context what is left is read
- * again, which takes as long as reading a prompt and gives the bits of a conversation that began
- * there. Templates that put the system text into the first question always do the latter; so do
- * models with a sliding window that is not longer than the context.
+ * When the context is full, the oldest exchanges leave it, whole messages at a time. The system
+ * text stays. There are two ways:
+ *   - By default the exchanges are dropped (cria_drop), at once: no token is read again. Later
+ *     messages were computed with them in sight, and stay so.
+ *   - With exact_context the remaining messages are read again. This takes as long as reading a
+ *     prompt, and gives the bits of a conversation that began there. Templates that put the system
+ *     text into the first question always do this. So do models with a sliding window that is not
+ *     longer than the context.
  *
- * What is said here of bits holds with the exact backend, for a session that nobody else changes.
- * A call that fails leaves everything as it was, whatever its status: what follows has the bits it
- * would have had, though more may have to be read for it. Two things are not taken back. Exchanges
- * that left to make room for a question stay away when its reading fails, as by CRIA_CANCELLED. And
- * what that reading had replaced in the session is read again without dropped exchanges in sight:
- * those that had left, and those that leave next, for which what stays is then read again.
+ * Statements about bits hold with the exact backend, for a session that only the chat changes.
+ * A call that fails leaves everything as it was, whatever its status. Later results have the bits
+ * that they would have had, though more may have to be read for them. Two things are not taken
+ * back when the reading of a question fails, as by CRIA_CANCELLED:
+ *   - Exchanges that left to make room for the question stay away.
+ *   - Tokens that the reading had replaced in the session are read again, without dropped exchanges
+ *     in sight: those that had left, and those that leave next. When these leave, the remaining
+ *     messages are read again.
  *
- * Nothing here allocates or prints. A chat is used by one call at a time, as its session is, which
- * nobody else may change meanwhile.
+ * Nothing here allocates or prints. A chat and its session are used by one call at a time. Only the
+ * chat may change the session meanwhile.
  */
 #ifndef CRIA_RUNTIME_CRIA_CHAT_H_
 #define CRIA_RUNTIME_CRIA_CHAT_H_
@@ -50,34 +54,46 @@ typedef struct cria_chat_config {
 cria_status cria_chat_required(const cria_session* session, const cria_chat_config* config,
                                size_t* n_bytes);
 
-/* Makes a chat without messages in 64-byte aligned memory, which must not move. workspace is used
- * by this call alone. Errors: CRIA_NO_TOKENIZER, CRIA_NO_CHAT_TEMPLATE, CRIA_MEMORY_TOO_SMALL. */
+/* Makes a chat without messages.
+ *   - memory: 64-byte aligned; it must not move
+ *   - workspace: used by this call alone
+ * Errors:
+ *   - CRIA_NO_TOKENIZER: the model has none
+ *   - CRIA_NO_CHAT_TEMPLATE: the model has none
+ *   - CRIA_MEMORY_TOO_SMALL: n_bytes is less than cria_chat_required says */
 cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspace,
                            cria_session* session, const cria_chat_config* config, cria_chat** chat);
 
-/* Forgets all messages and begins anew with a system text, or without one (n_bytes 0). What the
- * session holds of it already is not read again, unless it was computed behind dropped exchanges:
- * no bit of what follows depends on what was said before. */
+/* Forgets all messages and begins anew with a system text, or without one (n_bytes 0). Tokens of it
+ * that the session holds already are not read again, unless they were computed after dropped
+ * exchanges. No bit of later results depends on earlier messages. */
 cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes);
 
-/* How templates with a switch for it have the model think from the next question on; at first
- * CRIA_THINKING_DEFAULT. Where it changes the conversation is read again as far as the template
- * writes it otherwise. CRIA_INVALID_ARGUMENT while an answer is made. workspace is used by this
- * call alone. */
+/* Sets whether the model thinks from the next question on, for templates with a switch for it. At
+ * first it is CRIA_THINKING_DEFAULT. When it changes, the parts of the conversation that the
+ * template then writes otherwise are read again.
+ *   - workspace: used by this call alone
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: an answer is being made */
 cria_status cria_chat_set_thinking(cria_chat* chat, cria_workspace* workspace,
                                    cria_thinking thinking);
 
-/* Adds a message without answering it: earlier ones of a conversation that others keep. Roles may
- * be user and assistant. CRIA_TEXT_TOO_LONG when there is no memory for it. */
+/* Adds a message without answering it, as for earlier messages of a conversation that is kept
+ * elsewhere.
+ *   - role: CRIA_USER or CRIA_ASSISTANT
+ * Errors:
+ *   - CRIA_TEXT_TOO_LONG: there is no memory for it */
 cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes);
 
-/* Forgets all messages but the first n_messages: to take an exchange back, to say it differently.
- * What the session holds of the others is not read again, and what follows has the bits that it has
- * in a conversation which never had the rest. Exchanges that left a full context do not come back:
- * where some left for the rest, the others are read again with the next question, for the bits of a
- * conversation that began with them (cria_chat_add). A sliding window that has gone on makes them
- * read again too, for the same bits. CRIA_INVALID_ARGUMENT when there are fewer, or while an answer
- * is made. */
+/* Forgets all messages but the first n_messages: to take an exchange back, or to say it
+ * differently. Tokens of the kept messages that the session holds are not read again. Later results
+ * have the bits of a conversation that never had the forgotten messages. There are two exceptions:
+ *   - Exchanges that left a full context do not come back. If some left to make room for the
+ *     forgotten messages, the kept ones are read again with the next question. That gives the bits
+ *     of a conversation that began with them (cria_chat_add).
+ *   - A sliding window that has gone on makes them read again too, for the same bits.
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: there are fewer messages, or an answer is being made */
 cria_status cria_chat_keep(cria_chat* chat, size_t n_messages);
 
 /* Answering in one call ------------------------------------------------------------------------ */
@@ -85,17 +101,19 @@ cria_status cria_chat_keep(cria_chat* chat, size_t n_messages);
 typedef enum cria_chat_end {
   CRIA_CHAT_ANSWERED = 0, /* the model ended its turn */
   CRIA_CHAT_LIMIT = 1,    /* max_tokens */
-  CRIA_CHAT_STOPPED = 2,  /* on_text, cria_chat_stop or a hook said so */
+  CRIA_CHAT_STOPPED = 2,  /* on_text, cria_chat_stop or a hook stopped it */
   CRIA_CHAT_FULL = 3      /* the answer alone fills the context, or the memory for text */
 } cria_chat_end;
 
 typedef struct cria_chat_options {
   cria_sampling sampling;
-  uint32_t max_tokens; /* of the answer; 0: no limit of its own */
+  uint32_t max_tokens; /* of the answer; 0: none is set */
   uint32_t reserved;   /* zero */
-  /* Gets each token of the answer and the text that became whole with it, n_bytes of UTF-8 without
-   * a final zero, perhaps none; with the last one what was left: that is CRIA_NO_TOKEN where the
-   * model ended its turn. Nonzero ends the answer, half a character then with it. May be null. */
+  /* Receives each token of the answer and the text that became whole with it. May be null.
+   *   - token: CRIA_NO_TOKEN for the last one if the model ended its turn
+   *   - text: n_bytes of UTF-8 without a final zero, perhaps none; with the last token all that was
+   *     left
+   * Returns: 0, or nonzero to end the answer. Half a character then ends with it. */
   int (*on_text)(void* context, uint32_t token, const char* text, size_t n_bytes);
   void* context;
 } cria_chat_options;
@@ -107,30 +125,38 @@ typedef struct cria_chat_result {
   uint32_t n_dropped;  /* exchanges that left the conversation */
 } cria_chat_result;
 
-/* Asks and answers. Where text is null the newest question is answered: the last message, if that
- * is the user's, else once more the one before the last, whose answer makes way as the new one
- * begins (CRIA_INVALID_ARGUMENT when neither is a question). What follows has the bits that it has
- * where that answer was never given. Errors, after which the question was not asked (one that can
- * never be asked makes no exchange leave): CRIA_TEXT_TOO_LONG when the question is too long for the
- * workspace or the memory, CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE
- * when no token stands for it, CRIA_CANCELLED by the workspace's hook while the question was read,
- * and what cria_step says. */
+/* Asks a question and answers it.
+ *   - text: the question. Null: the newest question is answered. That is the last message, if it is
+ *     the user's. Else it is the one before the last, which is answered once more: its answer makes
+ *     way as the new one begins. Later results have the bits of a conversation in which the old
+ *     answer was never given.
+ * Errors, after which the question was not asked. One that can never be asked makes no exchange
+ * leave.
+ *   - CRIA_INVALID_ARGUMENT: text is null, and neither of these messages is a question
+ *   - CRIA_TEXT_TOO_LONG: the question is too long for the workspace or the memory
+ *   - CRIA_CONTEXT_FULL: the question is too long for the context
+ *   - CRIA_NOTHING_TO_SAMPLE: no token stands for the question
+ *   - CRIA_CANCELLED: the workspace's hook stopped the reading of the question
+ *   - those of cria_step */
 cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
                              size_t n_bytes, const cria_chat_options* options,
                              cria_chat_result* result);
 
-/* Asks text instead of the newest question, which makes way, with its answer if it has one, as the
- * new one begins; until then the memory holds both. What follows has the bits that it has behind
- * cria_chat_keep and cria_chat_answer. Errors as above, after which the exchange is as it was. */
+/* Asks text instead of the newest question. That question makes way as the new answer begins, with
+ * its answer if it has one. Until then the memory holds both. Later results have the bits that they
+ * have after cria_chat_keep and cria_chat_answer.
+ * Errors: as above. Then the exchange is as it was. */
 cria_status cria_chat_answer_instead(cria_chat* chat, cria_workspace* workspace, const char* text,
                                      size_t n_bytes, const cria_chat_options* options,
                                      cria_chat_result* result);
 
 /* Answering step by step ----------------------------------------------------------------------- */
 
-/* Adds a question (none where text is null: then the newest one is answered, as above) and says
- * what has to be read for it: turn, valid until the chat is used again, for cria_step. Errors as
- * above. When the step fails cria_chat_abandon takes the question back. */
+/* Adds a question and says what has to be read for it. If the step fails, cria_chat_abandon takes
+ * the question back.
+ *   - text: null: no question is added, and the newest one is answered, as above
+ *   - turn: receives the turn for cria_step, valid until the chat is used again
+ * Errors: as above. */
 cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
                           size_t n_bytes, uint32_t max_tokens, cria_turn* turn);
 
@@ -144,37 +170,39 @@ typedef struct cria_chat_piece {
 } cria_chat_piece;
 
 /* Draws the next token of the answer from the session's logits, after each successful step, and
- * says what has to be read next. Where room must be made that may be more than the token.
- * CRIA_INVALID_ARGUMENT where no answer is made or the step before has not been done. */
+ * says what has to be read next. If room must be made, that may be more than the token.
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: no answer is being made, or the step before has not been done */
 cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
                            const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn);
 
-/* Ends an answer where it is; what was said of it stays in the conversation. */
+/* Ends an answer where it is. Its text so far stays in the conversation. */
 void cria_chat_stop(cria_chat* chat);
-/* Takes the newest question and what was answered of it out of the conversation, as
- * cria_chat_keep does. An answer that was to be replaced stays, unless the new one has begun. */
+/* Takes the newest question and its answer so far out of the conversation, as cria_chat_keep does.
+ * An answer that was to be replaced stays, unless the new one has begun. */
 void cria_chat_abandon(cria_chat* chat);
 
 /* Between answers ------------------------------------------------------------------------------ */
 
-/* Reads ahead while the next question is not yet there, at most most_tokens of what comes before
- * any question:
+/* Reads ahead while the next question is not yet there: at most most_tokens of the tokens that come
+ * before any question:
  *   - the system text;
- *   - what closes the last answer;
+ *   - the tokens that close the last answer;
  *   - what has to be read again, because the template changes answers or the context is full.
- * n_read is 0 when nothing is left. With max_tokens as of the question most is gained. No bit of
- * what follows depends on whether, or how far, this was called; the question's own reading becomes
- * shorter.
+ * n_read is 0 when nothing is left. Most is gained if max_tokens is that of the question. No bit of
+ * later results depends on whether, or how far, this was called. The reading of the question
+ * becomes shorter.
  *
- * To save the same bytes however much was read ahead, said or forgotten before:
+ * To save the same bytes, whatever was read ahead, said or forgotten before:
  *   1. call this until n_read is 0;
  *   2. call cria_chat_keep of all messages, which takes back what was read after the last answer;
  *   3. call cria_chat_save.
  * Without the first two the bytes may differ where the conversation has to be read again. They may
  * differ, too, where the newest message is a question.
  *
- * CRIA_CANCELLED by the workspace's hook, after which it may be called again; CRIA_INVALID_ARGUMENT
- * while an answer is made. */
+ * Errors:
+ *   - CRIA_CANCELLED: the workspace's hook stopped it; it may be called again
+ *   - CRIA_INVALID_ARGUMENT: an answer is being made */
 cria_status cria_chat_read_ahead(cria_chat* chat, cria_workspace* workspace, uint32_t max_tokens,
                                  uint32_t most_tokens, uint32_t* n_read);
 
@@ -187,10 +215,13 @@ cria_message cria_chat_message(const cria_chat* chat, size_t i);
 uint64_t cria_chat_n_read(const cria_chat* chat);
 uint64_t cria_chat_n_dropped(const cria_chat* chat);
 
-/* Saves messages and session, so that a chat of the same model goes on where this one is, with the
- * same bits where its context, exact_context and thinking are the same. Loading takes no byte on
- * trust and changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or CRIA_CONTEXT_FULL and
- * CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
+/* Saves messages and session, so that a chat of the same model goes on where this one is. It has
+ * the same bits if its context, exact_context and thinking are the same. Loading takes no byte on
+ * trust and changes nothing unless it succeeds. Neither is possible while an answer is being made.
+ * Errors of cria_chat_load:
+ *   - CRIA_BAD_STATE: the bytes cannot be loaded
+ *   - CRIA_CONTEXT_FULL: they do not fit the context
+ *   - CRIA_TEXT_TOO_LONG: they do not fit the memory for messages and text */
 size_t cria_chat_save_size(const cria_chat* chat);
 cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes);
 cria_status cria_chat_load(cria_chat* chat, const void* saved, size_t n_bytes);
