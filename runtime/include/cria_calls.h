@@ -7,8 +7,8 @@
  *   while (there are more tokens) cria_calls_read(calls, text, n, tell, context);
  *   cria_calls_finish(calls, CRIA_CALLS_STOPPED, tell, context, &ending);
  *
- * docs/tools.md says which ways of writing calls are understood, what becomes of what is none,
- * and what reading costs.
+ * docs/tools.md lists the ways of writing calls that are understood. It also says how text that is
+ * no call is told, and what reading costs.
  *
  * Nothing here allocates or prints. A reader is used by one call at a time, for one answer after
  * another.
@@ -27,18 +27,24 @@ typedef struct cria_calls cria_calls;
 /* hold_bytes is at least this. */
 #define CRIA_CALLS_LEAST_HOLD ((size_t)512)
 
-/* Bytes of memory for a reader.
- *   format      how the model writes calls (quant/call_format.h)
- *   tools       a JSON array of tools, as OpenAI's API has them: objects with a name and
- *               parameters, or with those inside a member "function". Null and 0: none
- *   hold_bytes  so much of a call is held back until it is whole
- * Errors: CRIA_CORRUPT for a format that breaks a rule; CRIA_UNSUPPORTED for tools that are no such
- * JSON, CRIA_TEXT_TOO_LONG for more than 1 MiB of them. */
+/* Gives the bytes of memory for a reader.
+ *   - format: how the model writes calls (quant/call_format.h)
+ *   - tools: a JSON array of tools, as OpenAI's API has them. They are objects with a name and
+ *     parameters, or with those inside a member "function". Null and 0: none
+ *   - hold_bytes: so much of a call is held back until it is whole
+ * Errors:
+ *   - CRIA_CORRUPT: the format breaks a rule
+ *   - CRIA_UNSUPPORTED: the tools are no such JSON
+ *   - CRIA_TEXT_TOO_LONG: the tools have more than 1 MiB */
 cria_status cria_calls_required(const void* format, size_t n_format, const char* tools,
                                 size_t n_tools, size_t hold_bytes, size_t* n_bytes);
 
-/* Makes it in 64-byte aligned memory, which must not move. The reader is used while format and
- * tools are there. Errors: as above, CRIA_MEMORY_TOO_SMALL, CRIA_MISALIGNED. */
+/* Makes a reader. format and tools must stay there while it is used.
+ *   - memory: 64-byte aligned; it must not move
+ * Errors:
+ *   - CRIA_MEMORY_TOO_SMALL: n_bytes is less than cria_calls_required says
+ *   - CRIA_MISALIGNED: memory is not 64-byte aligned
+ *   - those above */
 cria_status cria_calls_make(void* memory, size_t n_bytes, const void* format, size_t n_format,
                             const char* tools, size_t n_tools, size_t hold_bytes,
                             cria_calls** calls);
@@ -50,8 +56,8 @@ enum {
 };
 uint32_t cria_calls_written(const void* format, size_t n_format);
 
-/* From the next answer on, is_on 0: nothing is a call, as where a request has no tools; what would
- * be one is text. At first calls are read. */
+/* Sets whether calls are read, from the next answer on. At first they are.
+ *   - is_on: 0: nothing is a call, as for a request without tools. Calls are then told as text */
 void cria_calls_take(cria_calls* calls, int is_on);
 
 typedef enum cria_calls_kind {
@@ -60,7 +66,7 @@ typedef enum cria_calls_kind {
   CRIA_CALLS_BEGIN = 2,     /* text: a tool's name. It may be none of the tools */
   CRIA_CALLS_ARGUMENTS = 3, /* text: a piece of the arguments, which join to a JSON object */
   CRIA_CALLS_END = 4,       /* the call is whole */
-  CRIA_CALLS_BROKEN = 5     /* the call goes on as nothing that is understood: it is none */
+  CRIA_CALLS_BROKEN = 5     /* the call goes on in a way that is not understood: it is no call */
 } cria_calls_kind;
 
 typedef struct cria_calls_event {
@@ -74,12 +80,13 @@ typedef struct cria_calls_event {
 
 typedef void (*cria_calls_tell_fn)(void* context, const cria_calls_event* event);
 
-/* Begins an answer. opened is the end of the prompt that belongs to the assistant's turn: it says
- * whether thinking is open, and may be the beginning of a call. Nothing of it is told as text. */
+/* Begins an answer.
+ *   - opened: the end of the prompt that belongs to the assistant's turn. It says whether thinking
+ *     is open, and may be the beginning of a call. Nothing of it is told as text */
 cria_status cria_calls_begin(cria_calls* calls, const char* opened, size_t n_opened);
 
-/* Reads the next piece of the answer, of any size: the same events, joined, for the same bytes.
- * Nothing is told twice or taken back. */
+/* Reads the next piece of the answer, of any size. The same bytes give the same events, once pieces
+ * are joined. Nothing is told twice or taken back. */
 cria_status cria_calls_read(cria_calls* calls, const char* text, size_t n_bytes,
                             cria_calls_tell_fn tell, void* context);
 
@@ -88,10 +95,10 @@ typedef enum cria_calls_ending {
   CRIA_CALLS_CUT = 1      /* it had no more tokens */
 } cria_calls_ending;
 
-/* Ends the answer. Of a call that is not whole nothing is told where the answer was cut, unless
- * it has begun; else its bytes are text.
- *   ended   how the answer ended
- *   ending  CRIA_CALLS_CUT when it ended inside a call, thinking or a marker */
+/* Ends the answer. If the answer was cut, nothing is told of a call that is not whole, unless the
+ * call has begun. Otherwise the bytes of such a call are text.
+ *   - ended: how the answer ended
+ *   - ending: receives CRIA_CALLS_CUT if it ended inside a call, thinking or a marker */
 cria_status cria_calls_finish(cria_calls* calls, cria_calls_ending ended, cria_calls_tell_fn tell,
                               void* context, cria_calls_ending* ending);
 
