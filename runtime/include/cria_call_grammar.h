@@ -1,9 +1,9 @@
 /* cria_call_grammar: calls of tools that cannot be malformed, for any model of cria.h whose answers
  * cria_calls.h reads, in memory that the caller owns.
  *
- * From where a call begins a mask over the vocabulary leaves only tokens that go on with one of
- * the tools' names and arguments of that tool's schema, as the model's form of calls has them.
- * Before that the answer is what the model likes, or as much thinking as there may be.
+ * Once a call begins, a mask over the vocabulary leaves only tokens that continue a call of one of
+ * the tools. The call has the tool's name and arguments of its schema, in the model's form of
+ * calls. Before that the answer is what the model likes, or as much thinking as is allowed.
  *
  *   cria_json_make_vocabulary(...);                                          once a model
  *   cria_call_grammar_required(vocabulary, &order, &n_bytes, &problem);      once for tools
@@ -24,7 +24,7 @@
  * understood, and what a mask costs.
  *
  * Nothing here allocates or prints. Any number of grammars, on any threads, share a vocabulary. A
- * grammar is used by one call at a time, for any number of states, each of which is an answer.
+ * grammar is used by one call at a time, for any number of states. Each state is an answer.
  */
 #ifndef CRIA_RUNTIME_CRIA_CALL_GRAMMAR_H_
 #define CRIA_RUNTIME_CRIA_CALL_GRAMMAR_H_
@@ -39,7 +39,7 @@ typedef struct cria_call_grammar cria_call_grammar;
 
 typedef enum cria_tool_choice {
   CRIA_TOOLS_AUTO = 0,     /* text, calls, or text and then calls */
-  CRIA_TOOLS_NONE = 1,     /* text: what would begin a call is never left */
+  CRIA_TOOLS_NONE = 1,     /* text: tokens that would begin a call are never left */
   CRIA_TOOLS_REQUIRED = 2, /* at least one call, and no text */
   CRIA_TOOLS_NAMED = 3     /* the same, of one tool */
 } cria_tool_choice;
@@ -49,10 +49,10 @@ typedef struct cria_call_order {
   const void* format; /* how the model writes calls (quant/call_format.h), n_format bytes */
   size_t n_format;
   const char* tools; /* as in cria_calls.h: n_tools bytes of a JSON array. A tool's arguments follow
-                        its "parameters". Where these are not understood, "strict": true refuses
-                        the tool; without it a property that is not understood is any value, and
-                        parameters that are not are any object. "strict": false: they are any
-                        object in any case */
+                        its "parameters". If these are not understood, "strict": true refuses the
+                        tool. Without it a property that is not understood is any value, and
+                        parameters that are not understood are any object. "strict": false: they
+                        are any object in any case */
   size_t n_tools;
   cria_tool_choice choice;
   const char* name; /* of CRIA_TOOLS_NAMED: the tool's name, n_name bytes */
@@ -68,58 +68,76 @@ typedef struct cria_call_problem {
   cria_json_problem schema; /* offset is one of the tools' bytes */
 } cria_call_problem;
 
-/* Bytes of memory for a grammar. Errors, with problem (may be null) filled: CRIA_CORRUPT for a
- * format that breaks a rule; CRIA_UNSUPPORTED for one that no grammar can be made for, and for
- * tools that are no such JSON; CRIA_TEXT_TOO_LONG past a limit of docs/tools.md. */
+/* Gives the bytes of memory for a grammar.
+ *   - problem: filled on these errors; may be null
+ * Errors:
+ *   - CRIA_CORRUPT: the format breaks a rule
+ *   - CRIA_UNSUPPORTED: no grammar can be made for the format, or the tools are no such JSON
+ *   - CRIA_TEXT_TOO_LONG: a limit of docs/tools.md is exceeded */
 cria_status cria_call_grammar_required(const cria_json_vocabulary* vocabulary,
                                        const cria_call_order* order, size_t* n_bytes,
                                        cria_call_problem* problem);
 
-/* Makes it in 64-byte aligned memory, which must not move and which the vocabulary outlives.
- * Errors: CRIA_MEMORY_TOO_SMALL, CRIA_MISALIGNED; as above. CRIA_UNSUPPORTED also for a strict tool
- * whose parameters are not understood, and a tool whose name the form cannot write; for names that
- * stand twice, a name that no tool has, and calls that must come where there are no tools. */
+/* Makes a grammar in 64-byte aligned memory. The memory must not move, and the vocabulary must
+ * outlive it.
+ * Errors:
+ *   - CRIA_MEMORY_TOO_SMALL: n_bytes is less than cria_call_grammar_required says
+ *   - CRIA_MISALIGNED: memory is not 64-byte aligned
+ *   - CRIA_UNSUPPORTED: as above, or
+ *     - the parameters of a strict tool are not understood
+ *     - the form cannot write the name of a tool
+ *     - a name stands twice
+ *     - no tool has the name that order gives
+ *     - calls must come, and there are no tools
+ *   - the others above */
 cria_status cria_call_grammar_make(void* memory, size_t n_bytes,
                                    const cria_json_vocabulary* vocabulary,
                                    const cria_call_order* order, cria_call_grammar** grammar,
                                    cria_call_problem* problem);
 
-/* How far an answer is: plain bytes, to be copied and kept. What was kept elsewhere is checked
- * whenever it is used. */
+/* How far an answer is: plain bytes, to be copied and kept. A state that was kept elsewhere is
+ * checked whenever it is used. */
 typedef struct cria_call_state {
   uint64_t bytes[384];
 } cria_call_state;
 
-/* Begins an answer. opened is as in cria_calls_begin. CRIA_INVALID_ARGUMENT when it goes on as no
- * call of the tools does. */
+/* Begins an answer.
+ *   - opened: as in cria_calls_begin
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: opened goes on as no call of the tools does */
 cria_status cria_call_grammar_begin(cria_call_grammar* grammar, const char* opened, size_t n_opened,
                                     cria_call_state* state);
 
-/* As cria_json_mask. Special tokens are left where the form's markers consist of them, and in text
- * of CRIA_TOOLS_AUTO and CRIA_TOOLS_NONE; end tokens there, and where calls are whole. Where every
- * token can come logits are left as they are, whatever they are. */
+/* Does what cria_json_mask does, with these tokens:
+ *   - Special tokens are left where the form's markers consist of them, and in text of
+ *     CRIA_TOOLS_AUTO and CRIA_TOOLS_NONE.
+ *   - End tokens are left in such text, and where calls are whole.
+ * Where every token can come, logits are left as they are, whatever they are. */
 cria_status cria_call_grammar_mask(cria_call_grammar* grammar, const cria_call_state* state,
                                    float* logits, size_t n_logits);
 
-/* As cria_json_watch. */
+/* Sets a hook, as cria_json_watch does. */
 void cria_call_grammar_watch(cria_call_grammar* grammar, cria_json_stop_fn wants_stop,
                              void* context);
 
-/* Takes a token that was drawn. CRIA_INVALID_ARGUMENT when the mask would not have left it, and the
- * state stays as it is. An end token where the answer may end changes nothing. */
+/* Takes a token that was drawn. An end token where the answer may end changes nothing.
+ * Errors:
+ *   - CRIA_INVALID_ARGUMENT: the mask would not have left it; the state stays as it is */
 cria_status cria_call_grammar_accept(cria_call_grammar* grammar, cria_call_state* state,
                                      uint32_t token);
 
-/* The bytes that must follow here, up to where there is a choice: n_bytes of them, at most
- * capacity. Nothing is forced where the answer may end. Time: some 20 us a byte. */
+/* Gives the bytes that must follow here, up to the next choice: n_bytes of them, at most capacity.
+ * Nothing is forced where the answer may end. Time: some 20 us a byte. */
 cria_status cria_call_grammar_forced(cria_call_grammar* grammar, const cria_call_state* state,
                                      char* text, size_t capacity, size_t* n_bytes);
 
-/* The same as tokens, which a caller takes and runs together without drawing: at most capacity,
- * whose bytes are a beginning of those that are forced. A marker that is a special token is that
- * token; all else is encoded as the tokenizer does. Where a choice follows, the last
- * piece is left to be drawn: it may be the beginning of a longer token. So n_tokens may be 0 where
- * bytes are forced. workspace is used by this call alone. Errors: those of cria_encode. */
+/* Gives the same as tokens, which a caller takes and runs together without drawing. Their bytes are
+ * a beginning of those that are forced. A marker that is a special token is that token; all else is
+ * encoded as the tokenizer does. Where a choice follows, the last piece is left to be drawn: it may
+ * be the beginning of a longer token. So n_tokens may be 0 where bytes are forced.
+ *   - workspace: used by this call alone
+ *   - tokens: at most capacity
+ * Errors: those of cria_encode. */
 cria_status cria_call_grammar_forced_tokens(cria_call_grammar* grammar,
                                             const cria_call_state* state, cria_workspace* workspace,
                                             uint32_t* tokens, size_t capacity, size_t* n_tokens);
