@@ -1,5 +1,5 @@
-/* cria_calls: reads a model's answer as it comes, and tells its text, its thinking and the tools
- * that it calls, in memory that the caller owns.
+/* cria_calls: reads a model's answer as it comes, in memory that the caller owns. It tells the
+ * text, the thinking and the tools that the answer calls.
  *
  *   cria_calls_required(format, n_format, tools, n_tools, hold_bytes, &n_bytes);
  *   cria_calls_make(memory, n_bytes, format, n_format, tools, n_tools, hold_bytes, &calls);

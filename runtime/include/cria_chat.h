@@ -23,9 +23,9 @@
  * that they would have had, though more may have to be read for them. Two things are not taken
  * back when the reading of a question fails, as by CRIA_CANCELLED:
  *   - Exchanges that left to make room for the question stay away.
- *   - Tokens that the reading had replaced in the session are read again, without dropped exchanges
- *     in sight: those that had left, and those that leave next. When these leave, the remaining
- *     messages are read again.
+ *   - Tokens that the reading had replaced in the session are read again. Dropped exchanges are not
+ *     in sight then: those that had left, and those that leave next. When these leave, the
+ *     remaining messages are read again.
  *
  * Nothing here allocates or prints. A chat and its session are used by one call at a time. Only the
  * chat may change the session meanwhile.

@@ -40,8 +40,8 @@ typedef struct cria_json_vocabulary cria_json_vocabulary;
 /* Gives the bytes of memory for a model's vocabulary.
  * Errors:
  *   - CRIA_NO_TOKENIZER: the model has none
- *   - CRIA_UNSUPPORTED: the tokenizer lacks a token for one of the bytes that JSON is written with,
- *     as it is neither byte-level nor falls back to bytes. A mask could leave nothing there */
+ *   - CRIA_UNSUPPORTED: the tokenizer lacks a token for one of the bytes that JSON is written with.
+ *     It is neither byte-level nor falls back to bytes: a mask could leave nothing */
 cria_status cria_json_vocabulary_required(const cria_model* model, size_t* n_bytes);
 
 /* Makes a vocabulary in 64-byte aligned memory. The memory must not move, and the model must
