@@ -90,10 +90,12 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
   return windows;
 }
 
-// Of each so many layers the last has no window; 0: none has one.
+// Of each so many layers the last has no window.
 uint32_t read_period(const JsonObject& config, const ArchitectureRow& row) {
   constexpr const char* kPattern = "sliding_window_pattern";
-  return config.count(kPattern).value_or(row.window_period);
+  const uint32_t period = config.count(kPattern).value_or(row.window_period);
+  if (period == 0) config.refuse(kPattern, "must be above zero");
+  return period;
 }
 
 // Where layer_types does not say.
@@ -114,7 +116,7 @@ Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
   }
   if (row.window == WindowKeys::kPeriod) {
     const uint32_t period = read_period(config, row);
-    for (size_t i = 0; i < windows.size(); ++i) windows[i] = period != 0 && (i + 1) % period != 0;
+    for (size_t i = 0; i < windows.size(); ++i) windows[i] = (i + 1) % period != 0;
   }
   if (row.window == WindowKeys::kNoRopeOnly) {
     for (size_t i = 0; i < windows.size(); ++i) {

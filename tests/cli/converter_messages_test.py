@@ -128,7 +128,7 @@ class Lines(Base):
         self.assertNotIn("eos_token_id", line)
 
     def test_a_template_with_too_long_texts_is_named(self):
-        text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 5000 + "<|im_end|>' }}{% for")
+        text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 60000 + "<|im_end|>' }}{% for")
         (self.model / "chat_template.jinja").write_text(text)
         self.assertIn(b"too long", self.convert().stderr)
 

@@ -129,6 +129,11 @@ class Tools(unittest.TestCase):
         self.refuses("tools", "tool 1", tools=[{"type": "function"}])
         self.refuses("tools", "tool 2", tools=[ADD, 3])
         self.refuses("tools", "list", tools={"a": 1})
+        self.refuses("tools", "tool 2 is called 'add', as one before it", tools=[ADD, ADD])
+        for name in ("", "n" * 129):
+            self.refuses("tools", "tool 1 has no name of 1 to 128 bytes", tools=[function(name, {})])
+        for choice in ("required", {"type": "function", "function": {"name": "add"}}):
+            self.refuses("tool_choice", "needs tools", tools=[], tool_choice=choice)
         self.refuses("tool_choice", "sometimes", tool_choice="sometimes")
         self.refuses("tool_choice", "which is no tool", tool_choice={"type": "function", "function": {"name": "sub"}})
         self.refuses("tool_choice", "names no function", tool_choice={"type": "function"})

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -183,6 +184,25 @@ void add_function(std::string_view raw, Conversation* conversation) {
   conversation->tools.push_back(R"({"type": "function", "function": )" + std::string(raw) + "}");
 }
 
+// What reads calls and what holds them to their tools know a tool by its name.
+void check_names(const char* member, const Conversation& conversation) {
+  constexpr size_t kMostBytes = 128;
+  std::unordered_set<std::string> names;
+  for (size_t i = 0; i < conversation.tools.size(); ++i) {
+    const auto raw = raw_member(conversation.tools[i], {"function", "name"});
+    const Json name = raw ? Json::parse(*raw) : Json("");
+    const std::string which = "tool " + std::to_string(i + 1);
+    if (!name.is_string() || name.get<std::string>().empty() ||
+        name.get<std::string>().size() > kMostBytes) {
+      throw ConversationError(member, which + " has no name of 1 to 128 bytes");
+    }
+    if (!names.insert(name.get<std::string>()).second) {
+      throw ConversationError(
+          member, which + " is called '" + shown(name.get<std::string>()) + "', as one before it");
+    }
+  }
+}
+
 // What reads calls takes no more; a list has a bracket or a comma before each, and one behind.
 void check_size(const char* member, const Conversation& conversation) {
   constexpr size_t kMostBytes = size_t{1} << 20;
@@ -273,6 +293,7 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
     }
   }
   check_size(kTools, *conversation);
+  check_names(kTools, *conversation);
 }
 
 void read_functions(const Json& list, std::string_view raw, Conversation* conversation) {
@@ -286,6 +307,7 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
     add_function(raws[i], conversation);
   }
   check_size(kFunctions, *conversation);
+  check_names(kFunctions, *conversation);
 }
 
 void read_template_args(const Json& args, Conversation* conversation) {

@@ -47,6 +47,15 @@ void read_choice(const Json* json, const char* param, ToolRules* rules) {
   }
 }
 
+// That something must be called, where there is nothing to call.
+void refuse_choice(const RequestFields& fields) {
+  for (const MemberName name : {MemberName("tool_choice"), MemberName("function_call")}) {
+    const Json* const choice = fields.find(name);
+    if (choice == nullptr || *choice == "auto" || *choice == "none") continue;
+    refuse(name, std::string(name) + " needs tools, and the request has none");
+  }
+}
+
 bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
   return std::any_of(tools.begin(), tools.end(), [&](const std::string& tool) {
     return Json::parse(*raw_member(tool, {"function", "name"})) == name;
@@ -58,7 +67,7 @@ void check_model_calls(const OrderContext& context, const char* param) {
   throw ApiError(ErrorKind::kInvalidRequest,
                  std::string("the model calls no tools: its chat template ") +
                      (context.text->writing()->writes(CRIA_WRITES_CALLS)
-                          ? "has no place for them"
+                          ? "has no place for them, or none for what calls came to"
                           : "shows no form of calls that is known"),
                  param);
 }
@@ -105,13 +114,13 @@ void read_tool_rules(const OrderContext& context, const RequestFields& fields,
                      RequestedConversation* asked) {
   const std::vector<std::string>& tools = asked->text.tools;
   ToolRules& rules = asked->rules;
-  if (tools.empty()) return;
+  if (tools.empty()) return refuse_choice(fields);
   check_model_calls(context, rules.are_functions ? "functions" : "tools");
   if (rules.are_functions) {
     rules.takes_many = false;
     read_choice(fields.find("function_call"), "function_call", &rules);
   } else {
-    rules.takes_many = fields.flag("parallel_tool_calls", true);
+    rules.takes_many = fields.flag("parallel_tool_calls", true) && context.text->calls_several();
     read_choice(fields.find("tool_choice"), "tool_choice", &rules);
   }
   if (!rules.name.empty() && !has_tool(tools, rules.name)) {

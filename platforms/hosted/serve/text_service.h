@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,9 +45,11 @@ class TextService {
     return has_tokenizer() && model_.info().chat_template != 0 && !is_for_embeddings();
   }
 
-  // How the model writes calls and thinking; and whether its template shows it tools.
+  // How the model writes calls and thinking; and whether its template shows it tools and what calls
+  // came to, two rounds of it. Of several calls at once some take no results.
   [[nodiscard]] const std::shared_ptr<const CallWriting>& writing() const { return writing_; }
   [[nodiscard]] bool calls_tools() const { return calls_tools_; }
+  [[nodiscard]] bool calls_several() const { return calls_several_; }
   [[nodiscard]] bool thinks() const { return writing_->writes(CRIA_WRITES_THINKING); }
 
   // Such a model was not trained to answer.
@@ -94,7 +97,7 @@ class TextService {
     std::mutex mutex;
   };
   void make(Place* place);
-  [[nodiscard]] bool shows_tools();
+  [[nodiscard]] bool takes_rounds(std::initializer_list<size_t> n_calls);
   [[nodiscard]] const char* refusal(const cria_conversation* conversation);
   // As long_ writes it.
   using WriteText = decltype(&cria_chat_text);
@@ -109,6 +112,7 @@ class TextService {
   Place long_;
   std::shared_ptr<const CallWriting> writing_;
   bool calls_tools_ = false;
+  bool calls_several_ = false;
 };
 
 }  // namespace cria::hosted

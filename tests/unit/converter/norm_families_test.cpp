@@ -92,6 +92,7 @@ TEST_F(NormFamilies, AGemma3TurnsWindowsByATableOfTheirOwn) {
   config_.erase("rope_parameters");
   refuses("rope_local_base_freq", 0);
   refuses("sliding_window_pattern", "LLG");
+  refuses("sliding_window_pattern", 0, {"above zero"});
 }
 
 TEST_F(NormFamilies, AnOlmo2HasNormsBehindItsBlocks) {

@@ -86,7 +86,7 @@ AnswerOrder response_order(const OrderContext& context, const Json& request,
   AnswerOrder order;
   order.make_writer = &make_response_writer;
   refuse_unsupported(fields);
-  refuse_present(fields, {"functions", "logprobs", "top_logprobs", "n"});
+  refuse_present(fields, {"functions", "logprobs", "top_logprobs", "n", "prompt"});
   for (const MemberName name :
        {MemberName("previous_response_id"), MemberName("conversation"), MemberName("background")}) {
     const Json* const found = fields.find(name);

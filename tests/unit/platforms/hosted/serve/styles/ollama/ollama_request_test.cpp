@@ -236,7 +236,7 @@ TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
   EXPECT_EQ(refused_message(R"({"role": "user", "content": "a", "images": ["aGk="]})"),
             "400 message 1 has images; this model reads text alone");
   EXPECT_EQ(refused_message(R"({"role": "tool", "content": "3", "tool_name": "add"})"),
-            "400 the chat template takes no result of a tool in this place");
+            "400 the chat template takes no messages in such an order");
   EXPECT_EQ(refused_message(R"({"role": "user", "content": 3})"),
             "400 message 1 has a content that is neither a text nor a list of parts");
   EXPECT_EQ(refused_message(R"({"content": "a"})"), "400 message 1 has no role");
