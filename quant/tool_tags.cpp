@@ -21,11 +21,17 @@ constexpr ChatValueStyle kPython = {ChatValueForm::kPython, 0, 0, 0};
 bool is_object(Text value) { return !value.empty() && value[0] == '{'; }
 bool is_string(Text value) { return !value.empty() && value[0] == '"'; }
 
+// What is no object has none.
+JsonMembers members_of(Text value) {
+  constexpr std::string_view kEmpty = "{}";
+  return JsonMembers(is_object(value) ? value : Text(kEmpty));
+}
+
 // Empty: there is none.
 Text member(Text object, const char* name) {
   Text key;
   Text value;
-  for (JsonMembers members(object); is_object(object) && members.next(&key, &value);) {
+  for (JsonMembers members = members_of(object); members.next(&key, &value);) {
     if (is_json_name(key, name)) return value;
   }
   return {};
@@ -66,7 +72,7 @@ bool is_changed(Text description) {
 bool has_escaped_key(Text object) {
   Text key;
   Text value;
-  for (JsonMembers members(object); is_object(object) && members.next(&key, &value);) {
+  for (JsonMembers members = members_of(object); members.next(&key, &value);) {
     if (has_escape(key)) return true;
   }
   return false;
@@ -85,7 +91,7 @@ class TagPrinter {
     Text key;
     Text value;
     const Text properties = member(parameters, "properties");
-    for (JsonMembers members(properties); is_object(properties) && members.next(&key, &value);) {
+    for (JsonMembers members = members_of(properties); members.next(&key, &value);) {
       parameter(key, value);
     }
     others(parameters, {"type", "properties", has_own_lists_ ? "required" : "type"});
@@ -127,7 +133,7 @@ class TagPrinter {
   void others(Text object, std::initializer_list<const char*> known) {
     Text key;
     Text value;
-    for (JsonMembers members(object); is_object(object) && members.next(&key, &value);) {
+    for (JsonMembers members = members_of(object); members.next(&key, &value);) {
       const bool is_known = std::any_of(
           known.begin(), known.end(), [&key](const char* name) { return is_json_name(key, name); });
       if (is_known) continue;
@@ -156,7 +162,7 @@ const char* tags_refusal(Text function) {
   if (has_escaped_key(function) || has_escaped_key(parameters)) return kEscaped;
   Text key;
   Text fields;
-  for (JsonMembers members(properties); is_object(properties) && members.next(&key, &fields);) {
+  for (JsonMembers members = members_of(properties); members.next(&key, &fields);) {
     if (is_changed(member(fields, "description"))) return kTrimmed;
     if (has_escaped_key(fields)) return kEscaped;
   }
