@@ -3,6 +3,7 @@
 // to the runtime, told apart by the kinds of their layers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -108,6 +109,10 @@ struct ArchitectureRow {
   double rms_epsilon = 1e-6;
   double rope_theta = 10000;
   bool is_tied = false;
+
+  [[nodiscard]] bool has_key(std::string_view key) const {
+    return std::find(own_keys.begin(), own_keys.end(), key) != own_keys.end();
+  }
 };
 
 // The row that architectures and model_type of a config.json name. Throws ProgramError: what is not

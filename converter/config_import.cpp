@@ -62,13 +62,9 @@ constexpr const char* kForeignKeys[] = {
     kScaleByLayer,
 };
 
-bool has_key(const ArchitectureRow& row, std::string_view key) {
-  return std::find(row.own_keys.begin(), row.own_keys.end(), key) != row.own_keys.end();
-}
-
 void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
-    if (!has_key(row, key) && config.is_on(key)) {
+    if (!row.has_key(key) && config.is_on(key)) {
       config.refuse(key, std::string("belongs to an architecture that is not supported") +
                              (row.is_hybrid ? ", only the dense models of this one are" : "") +
                              "; " + supported_architectures());
@@ -154,7 +150,7 @@ float read_positive(const JsonObject& config, const char* key, double otherwise)
 
 // 0: there is no such key, or it says none.
 float read_cap(const JsonObject& config, const ArchitectureRow& row, const char* key) {
-  return has_key(row, key) && config.has(key) ? read_positive(config, key, 0) : 0;
+  return row.has_key(key) && config.has(key) ? read_positive(config, key, 0) : 0;
 }
 
 // Multipliers of the embedding, of what layers add and of logits, as each family says them.
@@ -185,8 +181,8 @@ void read_multipliers(const JsonObject& config, const ArchitectureRow& row, Mode
 float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row,
                             const LayerKind& kind) {
   if (row.has_multipliers) return read_number(config, "attention_multiplier", 1);
-  if (has_key(row, kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
-  if (!has_key(row, kQueryScale)) return inverse_root(kind.key_dim, 1);
+  if (row.has_key(kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
+  if (!row.has_key(kQueryScale)) return inverse_root(kind.key_dim, 1);
   constexpr double kUsualScale = 256;
   return static_cast<float>(1 / std::sqrt(double{read_positive(config, kQueryScale, kUsualScale)}));
 }

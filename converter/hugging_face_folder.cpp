@@ -176,9 +176,8 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   // It says how weights are stored, which is settled when they are opened.
   if (quantization_of(path())) values.erase(kQuantization);
   take_text_model(&values, &files);
-  const bool has_width = values.is_object() && values.contains("hidden_size");
-  files.embedding = read_embedding_modules(
-      path(), has_width ? JsonObject(values, files.where).count("hidden_size") : std::nullopt);
+  files.embedding =
+      read_embedding_modules(path(), JsonObject(values, files.where).count("hidden_size"));
   files.config = std::make_shared<const Json>(std::move(values));
   if (has_side_file(path(), SideFile::kGenerationConfig)) {
     files.generation =

@@ -101,28 +101,33 @@ uint32_t read_period(const JsonObject& config, const ArchitectureRow& row) {
 // Where layer_types does not say.
 Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
                         const std::vector<LayerKind>& layers) {
-  const bool are_all = row.window == WindowKeys::kWindow || row.window == WindowKeys::kSwitchAll;
-  Windows windows(layers.size(), are_all);
-  if (row.window == WindowKeys::kSwitch || row.window == WindowKeys::kSwitchEven) {
-    constexpr uint32_t kFirstWithWindow = 28;
-    const uint32_t first = config.count("max_window_layers").value_or(kFirstWithWindow);
-    const bool is_even = row.window == WindowKeys::kSwitchEven;
-    for (size_t i = 0; i < windows.size(); ++i) {
-      windows[i] = is_even ? i % 2 == 0 && i < first : i >= first;
+  constexpr uint32_t kFirstWithWindow = 28;
+  const bool has_first = row.window == WindowKeys::kSwitch || row.window == WindowKeys::kSwitchEven;
+  const uint32_t first =
+      has_first ? config.count("max_window_layers").value_or(kFirstWithWindow) : 0;
+  const uint32_t period = row.window == WindowKeys::kPeriod ? read_period(config, row) : 0;
+  const auto has_one = [&](size_t i) {
+    switch (row.window) {
+      case WindowKeys::kNone:
+        return false;
+      case WindowKeys::kWindow:
+      case WindowKeys::kSwitchAll:
+        return true;
+      case WindowKeys::kSwitch:
+        return i >= first;
+      case WindowKeys::kSwitchEven:
+        return i % 2 == 0 && i < first;
+      case WindowKeys::kNoRopeOnly:
+        return layers[i].rope_table == format::kNoTable;
+      case WindowKeys::kEven:
+        return i % 2 == 0;
+      case WindowKeys::kPeriod:
+        return (i + 1) % period != 0;
     }
-  }
-  if (row.window == WindowKeys::kEven) {
-    for (size_t i = 0; i < windows.size(); ++i) windows[i] = i % 2 == 0;
-  }
-  if (row.window == WindowKeys::kPeriod) {
-    const uint32_t period = read_period(config, row);
-    for (size_t i = 0; i < windows.size(); ++i) windows[i] = (i + 1) % period != 0;
-  }
-  if (row.window == WindowKeys::kNoRopeOnly) {
-    for (size_t i = 0; i < windows.size(); ++i) {
-      windows[i] = layers[i].rope_table == format::kNoTable;
-    }
-  }
+    return false;
+  };
+  Windows windows;
+  for (size_t i = 0; i < layers.size(); ++i) windows.push_back(has_one(i));
   return windows;
 }
 

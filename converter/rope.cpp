@@ -63,7 +63,7 @@ void check_keys(const JsonObject& scaling, const ArchitectureRow& row) {
   const bool has_type = scaling.has("rope_type") || scaling.has("type");
   for (const std::string& key : scaling.keys()) {
     if (!scaling.is_on(key)) continue;
-    if (key == kGrowth && is_one_of(row.own_keys, kGrowth)) continue;
+    if (key == kGrowth && row.has_key(kGrowth)) continue;
     if (!is_one_of(kScalingKeys, key)) {
       scaling.refuse(key, "is set, which is not read: it may change the positions");
     }
@@ -253,7 +253,7 @@ uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, u
 QueryGrowth read_query_growth(const JsonObject& config, const ArchitectureRow& row,
                               uint32_t max_context) {
   const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
-  if (!is_one_of(row.own_keys, kGrowth) || !scaling || !scaling->is_on(kGrowth)) return {};
+  if (!row.has_key(kGrowth) || !scaling || !scaling->is_on(kGrowth)) return {};
   const auto growth = static_cast<float>(positive(*scaling, kGrowth, *scaling->number(kGrowth)));
   const JsonObject& with_context = config.has(kOriginalContext) ? config : *scaling;
   const double period = with_context.number(kOriginalContext).value_or(max_context);

@@ -101,10 +101,6 @@ class Generator {
   std::mt19937_64 random_{11};
 };
 
-}  // namespace
-
-namespace {
-
 constexpr uint32_t kLongIn = 24;  // one of so many contents
 
 std::vector<std::string> common_words() { return {std::begin(kTexts), std::end(kTexts)}; }

@@ -177,10 +177,6 @@ class ConfigWriter {
   [[nodiscard]] std::optional<EmbeddingModules> embedding() const {
     constexpr format::Pooling kPoolings[] = {format::Pooling::kUnsaid, format::Pooling::kMean,
                                              format::Pooling::kFirst, format::Pooling::kLast};
-    const std::string causal = key("attention.causal");
-    if (!metadata_.boolean(causal).value_or(true)) {
-      metadata_.refuse(causal, "is false: tokens that attend to later ones are not supported");
-    }
     const std::string name = key("pooling_type");
     const uint32_t type = metadata_.count(name).value_or(0);
     if (type >= std::size(kPoolings)) {
@@ -196,9 +192,9 @@ class ConfigWriter {
   [[nodiscard]] const char* attention_bias_key() const {
     return architecture_.id == format::Architecture::kQwen2Moe ? "qkv_bias" : "attention_bias";
   }
+  // Of config.json.
   [[nodiscard]] bool has_key(std::string_view config) const {
-    const auto keys = architecture_.row().own_keys;
-    return std::find(keys.begin(), keys.end(), config) != keys.end();
+    return architecture_.row().has_key(config);
   }
   [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
   [[nodiscard]] bool is_latent() const {
@@ -302,11 +298,6 @@ class ConfigWriter {
     if (value) set(number.config, *value);
   }
 
-  [[nodiscard]] bool has_own(const char* config) const {
-    const auto keys = architecture_.row().own_keys;
-    return std::find(keys.begin(), keys.end(), config) != keys.end();
-  }
-
   // Which experts are chosen and what they are multiplied by. Where a file is silent, llama.cpp
   // does what it does for the architecture.
   void add_experts() {
@@ -330,14 +321,14 @@ class ConfigWriter {
     copy_count(kExpertWidth);
     copy_count(kSharedWidth);
     if (is_latent()) return add_deepseek_experts();
-    if (!has_own("num_experts")) return;
+    if (!has_key("num_experts")) return;
     const uint32_t n_chosen = metadata_.required_count(key("expert_used_count"));
     const uint32_t width = metadata_.required_count(key("feed_forward_length"));
     // Older files give the width of all chosen experts together, and of those beside them.
-    if (has_own(kExpertWidth.config) && !config_.contains(kExpertWidth.config) && n_chosen != 0) {
+    if (has_key(kExpertWidth.config) && !config_.contains(kExpertWidth.config) && n_chosen != 0) {
       config_[kExpertWidth.config] = width / n_chosen;
     }
-    if (has_own(kSharedWidth.config) && !config_.contains(kSharedWidth.config)) {
+    if (has_key(kSharedWidth.config) && !config_.contains(kSharedWidth.config)) {
       config_[kSharedWidth.config] = width;
     }
   }

@@ -180,41 +180,37 @@ class MessageReader {
   const size_t index_;
 };
 
+}  // namespace
+
+std::string tool_name(std::string_view tool) {
+  return Json::parse(*raw_member(tool, {"function", "name"}));
+}
+
 void add_function(std::string_view raw, Conversation* conversation) {
   conversation->tools.push_back(R"({"type": "function", "function": )" + std::string(raw) + "}");
 }
 
-// What reads calls and what holds them to their tools know a tool by its name.
-void check_names(const char* member, const Conversation& conversation) {
-  constexpr size_t kMostBytes = 128;
-  std::unordered_set<std::string> names;
-  for (size_t i = 0; i < conversation.tools.size(); ++i) {
-    const auto raw = raw_member(conversation.tools[i], {"function", "name"});
-    const Json name = raw ? Json::parse(*raw) : Json("");
-    const std::string which = "tool " + std::to_string(i + 1);
-    if (!name.is_string() || name.get<std::string>().empty() ||
-        name.get<std::string>().size() > kMostBytes) {
-      throw ConversationError(member, which + " has no name of 1 to 128 bytes");
-    }
-    if (!names.insert(name.get<std::string>()).second) {
-      throw ConversationError(
-          member, which + " is called '" + shown(name.get<std::string>()) + "', as one before it");
-    }
-  }
-}
-
-// What reads calls takes no more; a list has a bracket or a comma before each, and one behind.
-void check_size(const char* member, const Conversation& conversation) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
-  size_t n_bytes = 1;
+void check_tools(const char* member, const Conversation& conversation) {
+  constexpr size_t kMostBytes = size_t{1} << 20;  // that what reads calls takes
+  constexpr size_t kMostNameBytes = 128;
+  size_t n_bytes = 1;  // a list has a bracket or a comma before each, and one behind
   for (const std::string& tool : conversation.tools) n_bytes += tool.size() + 1;
   if (n_bytes > kMostBytes) {
     throw ConversationError(member, std::string(member) + " have more than 1 MiB: " +
                                         std::to_string(n_bytes) + " bytes");
   }
+  std::unordered_set<std::string> names;
+  for (size_t i = 0; i < conversation.tools.size(); ++i) {
+    const std::string name = tool_name(conversation.tools[i]);
+    const std::string which = "tool " + std::to_string(i + 1);
+    if (name.empty() || name.size() > kMostNameBytes) {
+      throw ConversationError(member, which + " has no name of 1 to 128 bytes");
+    }
+    if (!names.insert(name).second) {
+      throw ConversationError(member, which + " is called '" + shown(name) + "', as one before it");
+    }
+  }
 }
-
-}  // namespace
 
 void read_message(const Json& message, std::string_view raw, Conversation* conversation) {
   std::vector<ConversationMessage>& messages = conversation->messages;
@@ -292,8 +288,7 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
                                   R"( is no {"type": "function", "function": {"name": ...}})");
     }
   }
-  check_size(kTools, *conversation);
-  check_names(kTools, *conversation);
+  check_tools(kTools, *conversation);
 }
 
 void read_functions(const Json& list, std::string_view raw, Conversation* conversation) {
@@ -306,8 +301,7 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
     }
     add_function(raws[i], conversation);
   }
-  check_size(kFunctions, *conversation);
-  check_names(kFunctions, *conversation);
+  check_tools(kFunctions, *conversation);
 }
 
 void read_template_args(const Json& args, Conversation* conversation) {

@@ -49,6 +49,16 @@ void complete_calls(Conversation* conversation);
 // is refused all the same, as cria_chat_refusal says it.
 const char* complete_for(cria_workspace* workspace, Conversation* conversation);
 
+// The name of a tool that a conversation has.
+std::string tool_name(std::string_view tool);
+
+// Adds a tool: the text of a function with a name.
+void add_function(std::string_view raw, Conversation* conversation);
+
+// Throws ConversationError, naming the member that they come from, for tools that cannot be told
+// apart by their names or are too large to be read.
+void check_tools(const char* member, const Conversation& conversation);
+
 // Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as
 // they were written; raw is the list's text. Throws ConversationError.
 void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);

@@ -24,7 +24,7 @@ class PrefixStore;
 
 // Texts whose embeddings are wanted instead of an answer: the request's prompt, then the others.
 // Each is of at least one token and fits the context.
-struct EmbeddingWish {
+struct EmbeddingRequest {
   std::vector<std::vector<uint32_t>> others;
   uint32_t dimensions = 0;  // of the model's; 0: all
 };
@@ -52,7 +52,7 @@ struct AnswerRequest {
   std::shared_ptr<AnswerGuide> guide;
   // Then nothing is drawn, and there is one choice. Once it is submitted the engine's thread alone
   // uses it, and the prompt.
-  std::optional<EmbeddingWish> embedding;
+  std::optional<EmbeddingRequest> embedding;
 };
 
 struct TokenLogprob {

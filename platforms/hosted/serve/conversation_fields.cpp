@@ -57,9 +57,8 @@ void refuse_choice(const RequestFields& fields) {
 }
 
 bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
-  return std::any_of(tools.begin(), tools.end(), [&](const std::string& tool) {
-    return Json::parse(*raw_member(tool, {"function", "name"})) == name;
-  });
+  return std::any_of(tools.begin(), tools.end(),
+                     [&](const std::string& tool) { return tool_name(tool) == name; });
 }
 
 void check_model_calls(const OrderContext& context, const char* param) {

@@ -99,7 +99,7 @@ void put_texts(const OrderContext& context, std::vector<std::vector<uint32_t>> t
     const auto end = texts.begin() + static_cast<ptrdiff_t>(first_text(i + 1, n_requests, n_texts));
     AnswerRequest& request = order->prompts.emplace_back();
     request.prompt = std::move(*begin);
-    EmbeddingWish& wish = request.embedding.emplace();
+    EmbeddingRequest& wish = request.embedding.emplace();
     wish.others.assign(std::make_move_iterator(begin + 1), std::make_move_iterator(end));
     wish.dimensions = dimensions;
   }
@@ -123,12 +123,7 @@ double EmbeddingWriter::total_seconds() const {
 }
 
 std::string EmbeddingWriter::list_of(std::span<const float> values) {
-  std::string list = "[";
-  for (const float value : values) {
-    if (list.size() > 1) list += ',';
-    list += JsonText(value).text();
-  }
-  return list + "]";
+  return JsonText::array(values, [](float value) { return JsonText(value); }).take();
 }
 
 }  // namespace cria::hosted

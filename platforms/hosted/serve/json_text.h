@@ -40,6 +40,7 @@ class JsonText {
   static JsonText of(std::string text) { return JsonText(Raw{std::move(text)}); }
   static JsonText object(std::initializer_list<Member> members = {});
   static JsonText array() { return of("[]"); }
+  static JsonText array_of(const JsonText& item) { return of('[' + item.text_ + ']'); }
   template <typename List, typename TextOf>
   static JsonText array(const List& list, const TextOf& text_of) {
     JsonText array = JsonText::array();

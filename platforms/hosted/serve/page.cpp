@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <string>
 
-#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/random_bits.h"
 
 namespace cria::hosted {
@@ -15,9 +14,7 @@ constexpr std::string_view kNoncePlace = "CRIA_NONCE";
 }  // namespace
 
 Reply page_reply() {
-  const std::string nonce =
-      text_of("%016llx%016llx", static_cast<unsigned long long>(random_bits()),
-              static_cast<unsigned long long>(random_bits()));
+  const std::string nonce = random_hex();
   Reply reply;
   reply.content_type = "text/html; charset=utf-8";
   reply.body = page_bytes();

@@ -1,5 +1,4 @@
 // /api/embed and the older /api/embeddings: their bodies and answers.
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "platforms/hosted/serve/styles/ollama/ollama.h"
 #include "platforms/hosted/serve/styles/ollama/ollama_fields.h"
 #include "platforms/hosted/serve/styles/ollama/ollama_model.h"
+#include "platforms/hosted/serve/styles/ollama/rfc3339.h"
 
 namespace cria::hosted {
 namespace {
@@ -22,12 +22,10 @@ class ManyWriter final : public EmbeddingWriter {
 
  private:
   void put_first() override {
-    constexpr double kNsOfSecond = 1e9;
-    put_open(JsonText::object(
-        {{"model", order_.model},
-         {"total_duration", static_cast<int64_t>(std::llround(total_seconds() * kNsOfSecond))},
-         {"load_duration", 0},
-         {"prompt_eval_count", sums().n_prompt}}));
+    put_open(JsonText::object({{"model", order_.model},
+                               {"total_duration", ns_of(total_seconds())},
+                               {"load_duration", 0},
+                               {"prompt_eval_count", sums().n_prompt}}));
     put("\"embeddings\":[");
   }
   void put_choice(size_t i) override { put(list_of(embedding(i))); }

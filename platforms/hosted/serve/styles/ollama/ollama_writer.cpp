@@ -1,5 +1,4 @@
 // Answers in the words of Ollama.
-#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -49,11 +48,6 @@ std::string without_text(const std::string& model, const char* done_reason, PutP
   json.put("done", true);
   json.put("done_reason", done_reason);
   return json.take();
-}
-
-int64_t ns_of(double seconds) {
-  constexpr double kNsOfSecond = 1e9;
-  return std::llround(seconds * kNsOfSecond);
 }
 
 // What is 0 is left out.

@@ -1,6 +1,7 @@
 #include "platforms/hosted/serve/styles/ollama/rfc3339.h"
 
 #include <chrono>
+#include <cmath>
 
 #include "platforms/hosted/base/print_format.h"
 
@@ -20,6 +21,11 @@ std::string rfc3339(int64_t unix_ns) {
       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
       static_cast<long>(clock.hours().count()), static_cast<long>(clock.minutes().count()),
       static_cast<long>(clock.seconds().count()), static_cast<long>(clock.subseconds().count()));
+}
+
+int64_t ns_of(double seconds) {
+  constexpr double kNsOfSecond = 1e9;
+  return std::llround(seconds * kNsOfSecond);
 }
 
 }  // namespace cria::hosted

@@ -58,7 +58,7 @@ class ChatWriter final : public OpenAiWriter {
       told.put("type", "function");
     }
     told.put("function", function);
-    return chunk(index, JsonText::object({{"tool_calls", list_of(told)}}), nullptr);
+    return chunk(index, JsonText::object({{"tool_calls", JsonText::array_of(told)}}), nullptr);
   }
 
   [[nodiscard]] const char* reason_of(const Choice& choice) const {
@@ -71,12 +71,6 @@ class ChatWriter final : public OpenAiWriter {
         chunk(index_of(prompt, choice.summary.choice), JsonText::object(), reason_of(choice));
     json.put("timings", timings_of(choice.summary));
     return json;
-  }
-
-  static JsonText list_of(const JsonText& item) {
-    JsonText list = JsonText::array();
-    list.push_back(item);
-    return list;
   }
 
   [[nodiscard]] JsonText message_of(const Choice& choice) const {

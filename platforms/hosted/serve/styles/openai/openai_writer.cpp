@@ -33,10 +33,8 @@ JsonText OpenAiWriter::head(const char* object) const {
 }
 
 JsonText OpenAiWriter::chunk_of(const JsonText& choice) const {
-  JsonText choices = JsonText::array();
-  choices.push_back(choice);
   JsonText json = head(names_.chunk);
-  json.put("choices", choices);
+  json.put("choices", JsonText::array_of(choice));
   return json;
 }
 

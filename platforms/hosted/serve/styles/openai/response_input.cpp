@@ -118,7 +118,7 @@ class InputReader {
 };
 
 // A function as chats have it: what a template prints has its members in this order.
-std::string tool_of(std::string_view raw) {
+std::string function_of(std::string_view raw) {
   std::string function;
   for (const char* const name : {"name", "description", "parameters"}) {
     const std::string_view value = raw_member(raw, {name}).value_or("null");
@@ -127,7 +127,7 @@ std::string tool_of(std::string_view raw) {
     function += value;
   }
   if (raw_member(raw, {"strict"}) == "true") function += R"(, "strict": true)";
-  return R"({"type": "function", "function": {)" + function + "}}";
+  return "{" + function + "}";
 }
 
 }  // namespace
@@ -146,19 +146,18 @@ void read_input(const Json& input, Conversation* conversation) {
 }
 
 void read_response_tools(const Json& list, std::string_view raw, Conversation* conversation) {
+  constexpr const char* kTools = "tools";
   const std::vector<std::string_view> raws = raw_elements(raw);
-  std::string tools = "[";
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
     const Json* const type = list[i].is_object() ? Fields(list[i]).find("type") : nullptr;
     const Json* const name = list[i].is_object() ? Fields(list[i]).find("name") : nullptr;
     if (type == nullptr || *type != "function" || name == nullptr || !name->is_string()) {
       throw ConversationError(
-          "tools", "tool " + std::to_string(i + 1) + R"( is no {"type": "function", "name": ...})");
+          kTools, "tool " + std::to_string(i + 1) + R"( is no {"type": "function", "name": ...})");
     }
-    tools += (i == 0 ? "" : ", ") + tool_of(raws[i]);
+    add_function(function_of(raws[i]), conversation);
   }
-  tools += "]";
-  read_tools(Json::parse(tools), tools, conversation);
+  check_tools(kTools, *conversation);
 }
 
 }  // namespace cria::hosted

@@ -13,7 +13,7 @@ namespace cria::hosted {
 // they follow, and reasoning the answer that follows it. Throws ApiError, naming the item.
 void read_input(const Json& input, Conversation* conversation);
 
-// Functions; raw is the list's text. Throws ApiError.
+// Functions; raw is the list's text. Throws ConversationError.
 void read_response_tools(const Json& list, std::string_view raw, Conversation* conversation);
 
 }  // namespace cria::hosted

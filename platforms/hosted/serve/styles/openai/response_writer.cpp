@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "platforms/hosted/base/clock.h"
-#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/answer_writer.h"
 #include "platforms/hosted/serve/random_bits.h"
 #include "platforms/hosted/serve/styles/openai/openai.h"
@@ -12,16 +11,7 @@
 namespace cria::hosted {
 namespace {
 
-std::string new_id(const char* prefix) {
-  return prefix + text_of("%016llx%016llx", static_cast<unsigned long long>(random_bits()),
-                          static_cast<unsigned long long>(random_bits()));
-}
-
-JsonText list_of(const JsonText& item) {
-  JsonText list = JsonText::array();
-  list.push_back(item);
-  return list;
-}
+std::string new_id(const char* prefix) { return prefix + random_hex(); }
 
 enum class Kind { kReasoning, kMessage, kCall };
 
@@ -65,7 +55,7 @@ struct Item {
                                {"name", name},
                                {"arguments", is_added ? std::string() : text}});
     }
-    const JsonText content = is_added ? JsonText::array() : list_of(part(text));
+    const JsonText content = is_added ? JsonText::array() : JsonText::array_of(part(text));
     if (kind == Kind::kReasoning) {
       return JsonText::object({{"id", id},
                                {"type", "reasoning"},

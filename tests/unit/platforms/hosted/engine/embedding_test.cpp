@@ -46,7 +46,7 @@ std::vector<uint32_t> text(size_t n, uint32_t seed) {
 AnswerRequest request_for(const std::vector<std::vector<uint32_t>>& texts, uint32_t dimensions) {
   AnswerRequest request;
   request.prompt = texts.at(0);
-  request.embedding = EmbeddingWish{{texts.begin() + 1, texts.end()}, dimensions};
+  request.embedding = EmbeddingRequest{{texts.begin() + 1, texts.end()}, dimensions};
   return request;
 }
 
