@@ -238,4 +238,6 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             yield text
         if why:
             return
-        unread, made = made, guide.forced() if guide is not None else []
+        # Nothing is forced behind a token that was drawn and stands alone.
+        may_go_on = guide is not None and (not is_drawn or len(made) > 1)
+        unread, made = made, guide.forced() if may_go_on else []

@@ -141,7 +141,7 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
   if (forced_.empty()) status = find_forced(workspace);
   if (status != CRIA_OK) return failed(status);
   // Each goes through the model alone where its probability is told, else all together.
-  if (wish.n_top) return std::nullopt;
+  if (wish.n_top || forced_.empty()) return std::nullopt;
   if (std::optional<Ending> early = take_forced()) return early;
   status = find_forced(workspace);
   return status == CRIA_OK ? std::nullopt : failed(status);
