@@ -97,7 +97,7 @@ class Lora(unittest.TestCase):
 
     def convert(self, model, name, *options):
         path = self.folder / name
-        made = subprocess.run([str(cli.BIN / "cria-convert"), str(model), "-o", str(path), "--quiet", *map(str, options)],
+        made = subprocess.run([str(cli.BIN / "cria-convert"), str(model), "-o", str(path), "--quiet", "--chat-template", "none", *map(str, options)],
                               capture_output=True, text=True, timeout=cli.PATIENCE_S)
         return made, path
 

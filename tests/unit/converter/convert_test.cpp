@@ -194,7 +194,7 @@ TEST(Convert, EveryReferenceCheckpointConvertsInEveryFormat) {
     models.push_back(entry.path());
   }
   EXPECT_EQ(models.size(), 10u);
-  // Under an emulator every tenth pair, so a format or two a checkpoint.
+  // Of a sample every tenth pair, so a format or two a checkpoint.
   const size_t step = sweep_step() == 1 ? 1 : 10;
   const size_t n_choices = std::size(kChoices);
   size_t converted = 0;

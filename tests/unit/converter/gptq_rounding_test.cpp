@@ -74,19 +74,24 @@ TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
   for (const size_t n : {1, 15, 64, 65, 200}) {
     const std::vector<float> x = correlated_inputs(2 * n, n, 1);
     const RoundingBasis basis = make_basis(&pool_, sums_of(x, 2 * n, n), n, 0.05f);
+    const auto at = [n](size_t i, size_t j) { return i * n + j; };
+    std::vector<double> inverse(n * n);  // U^T * U
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t k = 0; k < n; ++k) {
+        for (size_t m = 0; m <= std::min(i, k); ++m) {
+          inverse[at(i, k)] += static_cast<double>(basis.turned_factor.at(i, m)) *
+                               static_cast<double>(basis.turned_factor.at(k, m));
+        }
+      }
+    }
     double worst = 0;
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
-        // Row i of U^T * U times column j of H in the basis' order.
+        // Row i of the inverse times column j of H in the basis' order.
         double product = 0;
         for (size_t k = 0; k < n; ++k) {
-          double inverse = 0;
-          for (size_t m = 0; m <= std::min(i, k); ++m) {
-            inverse += static_cast<double>(basis.turned_factor.at(i, m)) *
-                       static_cast<double>(basis.turned_factor.at(k, m));
-          }
-          product +=
-              inverse * static_cast<double>(basis.hessian.at(basis.order[k], basis.order[j]));
+          product += inverse[at(i, k)] *
+                     static_cast<double>(basis.hessian.at(basis.order[k], basis.order[j]));
         }
         worst = test::max_or_nan(worst, std::fabs(product - (i == j ? 1 : 0)));
       }

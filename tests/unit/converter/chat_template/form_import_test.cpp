@@ -8,11 +8,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "converter/chat_template/form_proof.h"
 #include "converter/chat_template/named_templates.h"
 #include "tests/support/folders.h"
 #include "tests/support/long_under_asan.h"
+#include "tests/support/sampling.h"
 
 namespace cria::converter {
 namespace {
@@ -55,15 +57,19 @@ struct Score {
 };
 
 // A file of one conversation a line: template, case, bos, eos, messages and what Jinja2 makes of
-// them (prompt: with the assistant's turn opened; text: without; null: the template raises).
+// them (prompt: with the assistant's turn opened; text: without; null: the template raises). Of the
+// templates every step-th is compared.
 std::map<std::string, Score> compare(const std::filesystem::path& vectors,
-                                     const std::filesystem::path& templates) {
+                                     const std::filesystem::path& templates, size_t step = 1) {
+  std::set<std::string> names;
   std::map<std::string, Score> scores;
   std::map<std::string, std::optional<StoredTemplate>> forms;
   std::ifstream file(vectors);
   for (std::string line; std::getline(file, line);) {
     const json row = json::parse(line);
     const std::string name = row["template"];
+    names.insert(name);
+    if (names.size() % step != 0) continue;
     const auto text_of = [&row](const char* key) {
       return row[key].is_string() ? row[key].get<std::string>() : std::string();
     };
@@ -98,7 +104,8 @@ std::filesystem::path own_templates() {
 }
 
 TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
-  const auto scores = compare(own_templates() / "vectors.jsonl", own_templates());
+  const size_t step = test::sweep_step() == 1 ? 1 : 4;
+  const auto scores = compare(own_templates() / "vectors.jsonl", own_templates(), step);
   // Of 42 renderings each; what is missing the template refuses too.
   const std::map<std::string, Score> expected = {{"counted", {0, 0}},
                                                  {"dated_headers", {42, 0}},
@@ -114,14 +121,15 @@ TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
                                                  {"thinking", {38, 4}},
                                                  {"titled_roles", {42, 0}},
                                                  {"turn_tokens", {36, 0}}};
-  ASSERT_EQ(scores.size(), expected.size());
-  for (const auto& [name, score] : expected) {
-    EXPECT_EQ(scores.at(name).equal, score.equal) << name;
-    EXPECT_EQ(scores.at(name).refused, score.refused) << name;
+  ASSERT_EQ(scores.size(), expected.size() / step);
+  for (const auto& [name, score] : scores) {
+    EXPECT_EQ(score.equal, expected.at(name).equal) << name;
+    EXPECT_EQ(score.refused, expected.at(name).refused) << name;
   }
 }
 
 TEST(ChatTemplateImportTest, TheReferenceTemplatesAreAllStored) {
+  CRIA_SKIP_UNDER_ASAN();
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
   const auto scores =
@@ -176,6 +184,7 @@ TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
 }
 
 TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
+  CRIA_SKIP_UNDER_ASAN();
   for (uint32_t kind = format::kChatKindNamed; kind < format::kChatKinds; ++kind) {
     const auto found = find_named_template(format::kChatTemplateNames[kind]);
     ASSERT_TRUE(found);
@@ -244,6 +253,7 @@ std::string turns_of(const std::string& expression, const std::string& before = 
 }
 
 TEST(ChatTemplateImportTest, ConditionsThatFewConversationsMeetAreFound) {
+  CRIA_SKIP_UNDER_ASAN();
   const std::string content = "message['content']";
   ASSERT_EQ(problem_of(turns_of(content)), "");
   ASSERT_EQ(problem_of(turns_of(content + ".strip()")), "");
@@ -282,6 +292,7 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
 }
 
 TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
+  CRIA_SKIP_UNDER_ASAN();
   const auto fixed = [](const std::string& date) {
     const std::string turns = turns_of("message['content']");
     const ImportedChatTemplate imported = import_chat_template({date + turns, kNamed});

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/folders.h"
+#include "tests/support/long_under_asan.h"
 
 namespace cria::converter {
 namespace {
@@ -70,6 +71,7 @@ Row row_of(const std::string& line, const ordered_json& json) {
 }
 
 TEST(ChatTemplateRenderTest, EveryReferenceTemplateGivesTheReferencesTexts) {
+  CRIA_SKIP_UNDER_ASAN();
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
   std::map<std::string, std::vector<Row>> rows;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -190,11 +191,17 @@ TEST(CallGrammar, AMaskLeavesWhatCanBeTaken) {
   });
 }
 
+// Of a sample each form has one of the lists of tools.
 TEST(CallGrammar, WhatIsDrawnIsReadAsCallsOfTheTools) {
-  test::for_each_seed({1, 2}, [](uint32_t seed) {
+  const std::array<const char*, 3> lists = {kPlainTools, kManyTools, kOddTools};
+  test::for_each_seed({1, 2}, [&](uint32_t seed) {
     Walked walked;
+    size_t n_forms = 0;
     for (const json& form : test::call_forms()) {
-      for (const char* const tools : {kPlainTools, kManyTools, kOddTools}) {
+      ++n_forms;
+      for (size_t i = 0; i < lists.size(); ++i) {
+        if (test::sweep_step() != 1 && i != (n_forms + seed) % lists.size()) continue;
+        const char* const tools = lists[i];
         for (const Markers markers : {Markers::kSpecial, Markers::kPlain}) {
           cria_call_order order = order_of(CRIA_TOOLS_REQUIRED);
           walk_form(form, tools, order, markers, seed, &walked);
@@ -205,7 +212,7 @@ TEST(CallGrammar, WhatIsDrawnIsReadAsCallsOfTheTools) {
       }
     }
     std::printf("%zu answers, %zu calls\n", walked.n_answers, walked.n_calls);
-    EXPECT_GT(walked.n_answers, 1000U);
+    EXPECT_GT(walked.n_answers, test::sweep_step() == 1 ? 1000U : 300U);
     EXPECT_GT(walked.n_calls, walked.n_answers);
   });
 }
