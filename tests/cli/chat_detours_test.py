@@ -8,7 +8,7 @@ from typing import NamedTuple
 import cria_cli as cli
 from seeds import seeds_of_test
 
-CONVERSATIONS = 4 if cli.IS_SANITIZED or cli.IS_EMULATED else 16
+CONVERSATIONS = 4 if cli.IS_SANITIZED or cli.IS_EMULATED else 7 if cli.IS_SAMPLED else 16
 LINES = 12
 TEMPLATES = ((), *(("--chat-template", name) for name in ("chatml", "llama2", "zephyr", "alpaca", "qwen3", "mistral")))
 QUESTIONS = ("Hello", "What is a cria?", "Tell me a story.", "What is 3 + 4?", "llama " * 20, "llama " * 40)

@@ -24,6 +24,8 @@ CRIA = str(BIN / "cria")
 SKIP = 77
 # In a cross build the programs are wrappers of this emulator (tests/CMakeLists.txt).
 IS_EMULATED = "CRIA_EMULATOR" in os.environ
+# Long sweeps try a part of their cases, as tests/support/sampling.h says.
+IS_SAMPLED = os.environ.get("CRIA_TEST_ONE_IN", "1") != "1"
 # The thread sanitizer's programs are some twenty times slower; all sanitizers' hold memory of their own.
 _PROGRAM = b"" if IS_EMULATED or not Path(CRIA).exists() else Path(CRIA).read_bytes()
 IS_THREAD_SANITIZED = b"__tsan_init" in _PROGRAM
