@@ -21,9 +21,11 @@ import script_arguments  # noqa: E402
 
 # What a script cannot do without.
 NEEDED = {
+    "chat_picture": ["/"],
     "compare": ["--shape", "smollm-135m"],
     "generate_unicode_tables": ["nfc", "/"],
     "models_table": [sys.executable],
+    "page_picture": ["/"],
     "serve_load": ["1"],
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Text files are plain: no trailing blanks, final newline, no invisible characters, not large, names unique. Pictures of
-the documents are small PNG files."""
+the documents are small PNG or SVG files."""
 import collections
 import unicodedata
 
@@ -50,7 +50,9 @@ def problems_of(name, data):
 def problems_of_picture(name, data):
     if len(data) > MOST_PICTURE_BYTES:
         yield f"{name}: {len(data)} bytes, more than {MOST_PICTURE_BYTES}"
-    if not data.startswith(PNG_SIGNATURE):
+    if name.endswith(".svg"):
+        yield from problems_of(name, data)
+    elif not data.startswith(PNG_SIGNATURE):
         yield f"{name}: not a PNG file"
 
 
@@ -90,6 +92,8 @@ SAMPLES = [
     Sample("large", {"a.txt": "x" * MOST_BYTES + "\n"}, "more than"),
     Sample("a picture", {"docs/images/a.png": PNG_SIGNATURE + b"\xff"}, None),
     Sample("a large picture", {"docs/images/a.png": PNG_SIGNATURE + b"x" * MOST_PICTURE_BYTES}, "more than"),
+    Sample("a drawn picture", {"docs/images/a.svg": "<svg/>\n"}, None),
+    Sample("a drawn picture with trailing blanks", {"docs/images/a.svg": "<svg/> \n"}, "docs/images/a.svg:1: trailing blanks"),
     Sample("another kind of picture", {"docs/images/a.png": "GIF89a\n"}, "not a PNG file"),
     Sample("two of a name", {"quant/a.h": "x\n", "runtime/a.h": "x\n"}, "the same file name"),
     Sample("two programs", {"converter/main.cpp": "x\n", "platforms/hosted/cli/main.cpp": "x\n"}, None),
