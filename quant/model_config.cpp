@@ -104,7 +104,7 @@ constexpr uint8_t kAll = 0xff;
 
 constexpr FieldRow kKindFields[] = {
     CRIA_FIELD(LayerKind, norm, kAll, 1u, 2u),
-    CRIA_FIELD(LayerKind, activation, kDense | kExperts, 1u, 4u),
+    CRIA_FIELD(LayerKind, activation, kDense | kExperts, 1u, uint32_t{format::kActivations}),
     CRIA_FIELD(LayerKind, n_query_heads, kScores | kStates, 1u, format::kMaxHeads),
     CRIA_FIELD(LayerKind, n_key_heads, kScores | kStates, 1u, format::kMaxHeads),
     CRIA_FIELD(LayerKind, n_value_heads, kScores | kStates, 1u, format::kMaxHeads),
