@@ -111,7 +111,7 @@ const char* check_slots(const ChatTemplate& chat) {
   const struct {
     ChatString string;
     std::string_view letters;
-  } kPatterns[] = {{ChatString::kCall, "nia"},
+  } kPatterns[] = {{ChatString::kCall, "niax"},
                    {ChatString::kArgument, "kv"},
                    {ChatString::kArgumentBetween, ""},
                    {ChatString::kResult, "nir"},

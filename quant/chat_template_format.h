@@ -85,6 +85,7 @@ inline constexpr char kChatSlotName = 'n';       // of a call, a result's call, 
 inline constexpr char kChatSlotId = 'i';         // of a call, a result's call
 inline constexpr char kChatSlotArguments = 'a';  // of a call: one object, or kArgument for each,
                                                  // kArgumentBetween between them
+inline constexpr char kChatSlotNumber = 'x';     // of a call: how many of its message precede it
 inline constexpr char kChatSlotKey = 'k';        // of an argument
 inline constexpr char kChatSlotValue = 'v';      // of an argument
 inline constexpr char kChatSlotText = 'r';       // of a result

@@ -147,9 +147,20 @@ void put_arguments(const ChatTemplate& chat, Text arguments, ChatSink* sink) {
   }
 }
 
-void put_call(const ChatTemplate& chat, const ChatCall& call, ChatSink* sink) {
+void put_number(uint32_t number, ChatSink* sink) {
+  char digits[10];
+  size_t at = sizeof digits;
+  do {
+    digits[--at] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  sink->put(Text(digits).subspan(at), true);
+}
+
+void put_call(const ChatTemplate& chat, const ChatCall& call, uint32_t number, ChatSink* sink) {
   visit_slots(chat_string(chat, ChatString::kCall), [&](Text text, char slot) {
     sink->put(text, false);
+    if (slot == format::kChatSlotNumber) put_number(number, sink);
     if (slot == format::kChatSlotName) sink->put(call.name, true);
     if (slot == format::kChatSlotId) sink->put(call.id, true);
     if (slot == format::kChatSlotArguments) put_arguments(chat, call.arguments, sink);
@@ -563,7 +574,7 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
   const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
   const ChatMessage& m = c.messages[index];
   if (kHasTools && position.unit == ChatUnit::kCall) {
-    return put_call(chat, parts_of(m).calls[position.call], sink);
+    return put_call(chat, parts_of(m).calls[position.call], position.call, sink);
   }
   if (kHasTools && position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
   const bool is_text = position.unit == ChatUnit::kText;
