@@ -73,8 +73,12 @@ FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
     return problem_of(renderer, with_tools, &found.stored);
   };
   if (may_have_tools) found.tools_problem = find(true);
-  if (!may_have_tools || !found.tools_problem.empty()) found.problem = find(false);
-  if (may_have_tools) found.stored[format::ChatString::kCallFormat] = derive_call_format(renderer);
+  if (!may_have_tools || !found.tools_problem.empty()) {
+    found.problem = find(false);
+  }
+  if (may_have_tools)
+    found.stored[format::ChatString::kCallFormat] =
+        derive_call_format(renderer, found.stored.id_characters);
   return found;
 }
 

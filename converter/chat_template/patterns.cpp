@@ -343,6 +343,11 @@ class PatternFinder {
       const ChatValueStyle tags = {ChatValueForm::kTags, 0, 0, flags};
       if (take_tool({'\0', format::kChatSlotFunction}, tags, *rendered, dialogue)) return;
     }
+    const ChatValueStyle of_members = {ChatValueForm::kMembers, 0, 0, 0};
+    if (take_tool({'\0', format::kChatSlotFunction}, of_members, *rendered, dialogue) &&
+        takes_any_members(dialogue)) {
+      return;
+    }
     // Written field by field.
     for (const ChatValueStyle& style : value_styles(true)) {
       const auto pattern = tool_pattern(*rendered, style);
@@ -350,6 +355,17 @@ class PatternFinder {
     }
     stored_[ChatString::kTool].clear();
     stored_[ChatString::kToolBetween].clear();
+  }
+
+  // Whether functions are written so whatever members they have, and in any order.
+  [[nodiscard]] bool takes_any_members(Dialogue dialogue) const {
+    dialogue.tools = {
+        R"({"type": "function", "function": {"parameters": {"type": "object"}, "name": "Nq2xz"}})",
+        R"({"type": "function", "function": {"strict": true, "description": "D \"q\"",)"
+        R"( "name": "Nq3xz", "parameters": {"type": "object", "properties": {}}}})"};
+    const auto text = render_all(renderer_, {dialogue})[0];
+    const auto written = StoredForm(stored_).tools_text(dialogue);
+    return text && text->find(*written) != std::string::npos;
   }
 
   // Whether both tools are written so; then what stands between them is found.
