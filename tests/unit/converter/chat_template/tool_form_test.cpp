@@ -84,6 +84,18 @@ TEST(ToolFormTest, CallsOfAMessageAreNumbered) {
   EXPECT_NE(stored.said("UCRR").find(":1<args>"), std::string::npos);
 }
 
+TEST(ToolFormTest, ATemplateWhoseToolsAreNotStoredSaysWhy) {
+  constexpr const char* kPlain = "[{{ m.role }}]{{ m.content }}";
+  constexpr const char* kNames =
+      "{% for t in tools or [] %}{{ t.function.name | upper }}{% endfor %}";
+  EXPECT_EQ(Stored(template_of(kNames, kPlain)).found.tools_problem,
+            "writes tools in a way that the file cannot store");
+  EXPECT_EQ(Stored(template_of("", kPlain)).found.tools_problem, "");
+  const std::string results = std::string("{%- if m.role == 'tool' %}<result>{% endif %}") + kPlain;
+  EXPECT_EQ(Stored(template_of("", results.c_str())).found.tools_problem,
+            "has words of tools, but does not read the variable tools");
+}
+
 // A message of a template that asks for Mistral's ids: what it checks of one, and what it writes.
 std::string with_ids(const char* refuses, const char* writes) {
   const std::string check = std::string("{%- if ") + refuses + " %}{{ raise_exception('id') }}";
