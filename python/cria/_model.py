@@ -288,13 +288,13 @@ class Model:
         writing = CallWriting(engine)
         tools = b"[" + b",".join(shown) + b"]" if shown else b""
         if shown:
-            writing.need_calls(engine.path)
+            taken = writing.need_calls(engine)
         tokens, opened = conversation.encode(engine)
         if shown:
             names = [json.loads(tool)["function"]["name"] for tool in shown]
-            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names)
+            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names, taken)
         if writing.writes and (shown or order.guide is None):
-            order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none")
+            order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none", conversation.n_calls)
             order.markers = writing.markers
         return completion_pieces(engine, tokens, s.TextState(started=True), order)
 

@@ -108,6 +108,7 @@ class Conversation:
 
     def __init__(self, messages: list[dict[str, Any]], tools: list[bytes], thinking: int) -> None:
         self._kept: list[Any] = [messages, tools]  # what the structs point to
+        self.n_calls = sum(len(message["calls"]) for message in messages)
         said = (s.MessageStruct * len(messages))()
         parts = (s.MessagePartsStruct * len(messages))()
         for i, message in enumerate(messages):
@@ -161,16 +162,23 @@ class CallWriting:
                 if n.value > 1 and ctypes.string_at(text, n.value) in self.format:
                     yield token
 
-    def need_calls(self, path: str) -> None:
+    def need_calls(self, engine: Engine) -> s.HostCalls:
+        """How many calls an answer may make, as the programs have it."""
         if not self.writes & _WRITES_CALLS:
-            raise CriaError(f"{path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+            raise CriaError(f"{engine.path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+        taken = s.HostCalls(lib.cria_host_calls_taken(ctypes.byref(engine.host)))
+        if taken is s.HostCalls.NO_CALLS:
+            raise CriaError(f"{engine.path}: the model calls no tools: its chat template has no place for tools, or none for what calls "
+                            "came to", "UNSUPPORTED")
+        return taken
 
 
 class CallReader:
     """Takes an answer's text apart."""
 
-    def __init__(self, writing: CallWriting, tools: bytes, opened: bytes, takes_calls: bool) -> None:
+    def __init__(self, writing: CallWriting, tools: bytes, opened: bytes, takes_calls: bool, n_known: int = 0) -> None:
         self.thinking = ""
+        self._n_known = n_known  # calls of the conversation so far, whose ids are not given again
         self.calls: list[Call] = []
         self._text = ""
         self._open: Optional[list[str]] = None  # id, name, arguments of a call
@@ -193,7 +201,7 @@ class CallReader:
             self.thinking += text
         elif kind is s.CallsKind.BEGIN:
             written = ctypes.string_at(told.id, told.n_id).decode() if told.n_id else ""
-            self._open = [written or f"call{len(self.calls):05}", text, ""]
+            self._open = [written or f"call{(self._n_known + len(self.calls)) % 100000:05}", text, ""]
         elif kind is s.CallsKind.ARGUMENTS and self._open is not None:
             self._open[2] += text
         elif kind is s.CallsKind.END and self._open is not None:
@@ -220,7 +228,7 @@ class CallGuide:
     """Holds an answer to calls of the tools; as Guide."""
 
     def __init__(self, engine: Engine, vocabulary: ctypes.c_void_p, writing: CallWriting, tools: bytes, opened: bytes, choice: str,
-                 names: Sequence[str]) -> None:
+                 names: Sequence[str], taken: s.HostCalls) -> None:
         self._engine = engine
         order = s.CallOrder()
         order.format, order.n_format = writing.format, len(writing.format)
@@ -233,6 +241,7 @@ class CallGuide:
         else:
             raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or a tool's name")
         order.name, order.n_name = name, len(name)
+        order.one_call = int(taken is s.HostCalls.ONE_CALL)
         order.thinks = int(bool(writing.writes & _WRITES_THINKING))
         n, problem = ctypes.c_size_t(), s.CallProblem()
         self._check(lib.cria_call_grammar_required(vocabulary, ctypes.byref(order), ctypes.byref(n), ctypes.byref(problem)), problem)

@@ -921,6 +921,39 @@ def test_a_function_is_a_tool_by_its_hints_and_docstring():
             cria._tools.tool_of(wrong)
 
 
+def test_calls_of_a_conversation_have_ids_of_their_own(tooled):
+    with cria.Model(tooled) as opened:
+        first = opened.chat("light", tools=[light], tool_choice="required", seed=5, max_tokens=300)
+        said = [{"role": "user", "content": "light"}, first.message,
+                *({"role": "tool", "tool_call_id": call.id, "content": "done"} for call in first.calls)]
+        second = opened.chat(said, tools=[light], tool_choice="required", seed=5, max_tokens=300)
+        ids = [call.id for call in first.calls + second.calls]
+        assert first.calls and second.calls and len(set(ids)) == len(ids)
+
+
+NO_RESULTS = """{%- if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{% endif %}
+{%- for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no results') }}{% endif %}
+{%- if m.tool_calls %}[assistant]<tool_call>
+{"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments | tojson }}}
+</tool_call>{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"""
+
+
+def test_a_template_without_results_is_refused_by_all(tmp_path):
+    """cria serve, cria run and Python ask one rule."""
+    (tmp_path / "template.jinja").write_text(NO_RESULTS)
+    path = tmp_path / "model.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template",
+                    str(tmp_path / "template.jinja")], check=True, timeout=cli.PATIENCE_S)
+    why = "its chat template has no place for tools, or none for what calls came to"
+    with cria.Model(path) as opened, pytest.raises(cria.CriaError, match=why):
+        opened.chat("light", tools=[light])
+    (tmp_path / "tools.json").write_text(json.dumps([cria._tools.tool_of(light)]))
+    for command in (("run", path, "-p", "light"), ("chat", path)):
+        made = subprocess.run([str(BINARIES / "cria"), *map(str, command), "--tools", str(tmp_path / "tools.json")], input=b"light\n",
+                              capture_output=True, timeout=cli.PATIENCE_S, check=False)
+        assert made.returncode == 3 and why in made.stderr.decode(), made.stderr
+
+
 def test_calls_are_held_to_their_tools(tooled):
     with cria.Model(tooled) as opened:
         for seed in range(6):

@@ -12,6 +12,7 @@
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/serve/json_text.h"
+#include "platforms/hosted/session/tool_rounds.h"
 
 namespace cria::hosted {
 namespace {
@@ -121,8 +122,14 @@ ToolTalk::ToolTalk(const ModelSession& model, Conversation conversation, ToolCho
       beginning_(std::move(conversation)),
       choice_(std::move(choice)),
       conversation_(beginning_) {
-  if (writing_->writes(CRIA_WRITES_CALLS)) return;
-  refuse(model.path() + ": does not say how the model writes calls of tools");
+  if (!writing_->writes(CRIA_WRITES_CALLS)) {
+    refuse(model.path() + ": does not say how the model writes calls of tools");
+  }
+  const ToolRounds rounds = tool_rounds_of(model.info(), model.workspace());
+  if (!rounds.are_taken) {
+    refuse(model.path() + ": the model calls no tools: its chat template " + kTakesNoRounds);
+  }
+  takes_several_ = rounds.of_several;
 }
 
 uint64_t ToolTalk::text_bytes(const Conversation& conversation, uint32_t context) {
@@ -174,6 +181,7 @@ Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, 
   read_prompt(tokens);
   cria_call_order order = order_of(reading, choice_.name);
   order.choice = choice_.choice;
+  order.one_call = takes_several_ ? 0 : 1;
   order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
   std::string problem;
   const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);

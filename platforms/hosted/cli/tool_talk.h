@@ -25,7 +25,7 @@ struct ToolChoice {
 class ToolTalk {
  public:
   // conversation is what was said so far, with its tools. Throws ProgramError kInvalidInput where
-  // the model calls no tools.
+  // the model calls no tools, or its template does not take what calls came to.
   ToolTalk(const ModelSession& model, Conversation conversation, ToolChoice choice);
 
   // Longest text that a workspace encodes for it.
@@ -53,7 +53,8 @@ class ToolTalk {
   const Conversation beginning_;
   const ToolChoice choice_;
   Conversation conversation_;
-  size_t n_open_ = 0;  // calls of the last answer without a result
+  bool takes_several_ = false;  // calls in one answer
+  size_t n_open_ = 0;           // calls of the last answer without a result
 };
 
 }  // namespace cria::hosted

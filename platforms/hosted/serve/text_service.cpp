@@ -83,30 +83,7 @@ TextService::TextService(const ModelSession& model)
   if (!has_tokenizer()) return;
   make(&short_);
   make(&long_);
-  if (!has_chat() || !writing_->writes(CRIA_WRITES_CALLS)) return;
-  calls_tools_ = takes_rounds({}) && takes_rounds({1}) && takes_rounds({1, 1});
-  calls_several_ = calls_tools_ && takes_rounds({2});
-}
-
-// Whether the template takes a question with a tool, and rounds of so many calls and their results.
-bool TextService::takes_rounds(std::initializer_list<size_t> n_calls) {
-  Conversation text = {
-      {{CRIA_USER, "q"}},
-      {R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
-       R"({"type": "object", "properties": {}}}})"}};
-  size_t n_ids = 0;
-  for (const size_t n : n_calls) {
-    ConversationMessage answer = {CRIA_ASSISTANT, {}};
-    std::vector<ConversationMessage> results;
-    for (size_t i = 0; i < n; ++i) {
-      const std::string id = "call0000" + std::to_string(n_ids++);
-      answer.calls.push_back({"f", "{}", id});
-      results.push_back({CRIA_TOOL, "r", {}, {}, "f", id});
-    }
-    text.messages.push_back(std::move(answer));
-    for (ConversationMessage& result : results) text.messages.push_back(std::move(result));
-  }
-  return refusal(ConversationView(text, CRIA_TURN_OPENED).get()) == nullptr;
+  if (writing_->writes(CRIA_WRITES_CALLS)) rounds_ = tool_rounds_of(model.info(), short_.workspace);
 }
 
 const char* TextService::refusal(const cria_conversation* conversation) {
