@@ -180,6 +180,12 @@ class MessageReader {
   const size_t index_;
 };
 
+// The same for the same conversation, and of nine letters and digits: Mistral takes no other.
+std::string new_id(uint32_t number) {
+  constexpr uint32_t kMostIds = 100000;
+  return text_of("call%05u", number % kMostIds);
+}
+
 }  // namespace
 
 std::string tool_name(std::string_view tool) {
@@ -242,9 +248,7 @@ void complete_calls(Conversation* conversation) {
   for (ConversationMessage& m : conversation->messages) {
     if (!m.calls.empty()) open.clear();
     for (ConversationCall& call : m.calls) {
-      // The same for the same conversation, and of nine letters and digits: Mistral takes no other.
-      constexpr uint32_t kMostIds = 100000;
-      if (call.id.empty()) call.id = text_of("call%05u", n_ids++ % kMostIds);
+      if (call.id.empty()) call.id = new_id(n_ids++);
       open.push_back(&call);
     }
     if (m.role != CRIA_TOOL) continue;
@@ -267,9 +271,27 @@ const char* complete_for(cria_workspace* workspace, Conversation* conversation) 
   if (refusal == nullptr) return nullptr;
   Conversation completed = *conversation;
   complete_calls(&completed);
-  if (const char* const reason = refusal_of(completed)) return reason;
+  const char* reason = refusal_of(completed);
+  if (reason != nullptr) {
+    renew_ids(&completed);
+    if (refusal_of(completed) != nullptr) return reason;
+  }
   *conversation = std::move(completed);
   return nullptr;
+}
+
+void renew_ids(Conversation* conversation) {
+  std::unordered_map<std::string, std::string> renewed;  // by id, the latest: ids come again
+  uint32_t n_ids = 0;
+  for (ConversationMessage& m : conversation->messages) {
+    for (ConversationCall& call : m.calls) {
+      std::string id = new_id(n_ids++);
+      if (!call.id.empty()) renewed.insert_or_assign(call.id, id);
+      call.id = std::move(id);
+    }
+    if (const auto found = renewed.find(m.id); found != renewed.end()) m.id = found->second;
+  }
+  complete_calls(conversation);
 }
 
 void read_tools(const Json& list, std::string_view raw, Conversation* conversation) {
