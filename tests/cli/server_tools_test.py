@@ -83,6 +83,17 @@ class Tools(unittest.TestCase):
             choice = self.ask(tool_choice={"type": "function", "function": {"name": "light"}}, seed=seed, parallel_tool_calls=False)
             self.check_calls(choice, ["light"])
 
+    def test_a_stop_text_inside_a_call_ends_the_answer_there(self):
+        """Nothing of the call is told, in no way."""
+        for stop in ('"arguments"', "_call>", "tool_c"):
+            members = {"tool_choice": "required", "stop": stop, "parallel_tool_calls": False, "seed": 1}
+            choice = self.ask(**members)
+            self.assertEqual(choice["finish_reason"], "stop")
+            self.assertFalse(choice["message"].get("content") or choice["message"].get("tool_calls"), choice)
+            for event in self.events(**members):
+                for each in event["choices"] if event != "[DONE]" else []:
+                    self.assertFalse(each["delta"].get("content"), event)
+
     def test_ids_of_another_kind_than_the_templates_are_replaced(self):
         """As Mistral Small's template, which takes ids of nine characters alone."""
         path = cli.folder() / "ids.jinja"
