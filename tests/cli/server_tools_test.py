@@ -116,6 +116,15 @@ class Tools(unittest.TestCase):
             for call in server.post(CHAT, asked).body["choices"][0]["message"].get("tool_calls", []):
                 self.assertRegex(call["id"], r"\A[0-9A-Za-z]{9}\Z")
 
+    def test_members_of_tools_have_their_kinds(self):
+        for wrong, said in (({"strict": "true"}, "tool 1 has a strict"), ({"description": {}}, "tool 1 has a description")):
+            other = {**ADD["function"], **wrong}
+            self.refuses("tools", said, tools=[{"type": "function", "function": other}])
+            self.refuses("functions", said, tools=None, functions=[other])
+        self.ask(tools=[function("f", {}, strict=None, description=None)], tool_choice="none", max_tokens=4)
+        schema = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}, "strict": "true"}}
+        self.refuses("strict", "strict must be", tools=None, response_format=schema)
+
     def test_none_means_text(self):
         for seed in range(4):
             choice = self.ask(tool_choice="none", seed=seed, temperature=2.0)

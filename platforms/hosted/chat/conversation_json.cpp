@@ -192,6 +192,18 @@ std::string tool_name(std::string_view tool) {
   return Json::parse(*raw_member(tool, {"function", "name"}));
 }
 
+void check_function(const char* member, size_t index, const Json& function) {
+  const std::string which = "tool " + std::to_string(index + 1);
+  const Json* const strict = find(function, "strict");
+  if (strict != nullptr && !strict->is_boolean()) {
+    throw ConversationError(member, which + " has a strict that is neither true nor false");
+  }
+  const Json* const description = find(function, "description");
+  if (description != nullptr && !description->is_string()) {
+    throw ConversationError(member, which + " has a description that is no text");
+  }
+}
+
 void add_function(std::string_view raw, Conversation* conversation) {
   conversation->tools.push_back(R"({"type": "function", "function": )" + std::string(raw) + "}");
 }
@@ -300,6 +312,7 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
   const std::vector<std::string_view> raws = raw_elements(raw);
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
     const Json* const type = list[i].is_object() ? find(list[i], "type") : nullptr;
+    if (const Json* const function = named_function(list[i])) check_function(kTools, i, *function);
     if (named_function(list[i]) != nullptr && type != nullptr) {
       conversation->tools.emplace_back(raws[i]);
     } else if (named_function(list[i]) != nullptr) {
@@ -321,6 +334,7 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
     if (name == nullptr || !name->is_string()) {
       throw ConversationError(kFunctions, "function " + std::to_string(i + 1) + " has no name");
     }
+    check_function(kFunctions, i, list[i]);
     add_function(raws[i], conversation);
   }
   check_tools(kFunctions, *conversation);

@@ -53,6 +53,11 @@ void renew_ids(Conversation* conversation);
 // takes it then. Null, or why it is refused all the same, as cria_chat_refusal says it.
 const char* complete_for(cria_workspace* workspace, Conversation* conversation);
 
+// Throws ConversationError, naming the member that it comes from, for a function, number index of
+// several, whose description is no text or whose strict is neither true nor false; null counts as
+// nothing.
+void check_function(const char* member, size_t index, const nlohmann::json& function);
+
 // The name of a tool that a conversation has.
 std::string tool_name(std::string_view tool);
 

@@ -165,7 +165,7 @@ void TextService::complete(Conversation* conversation) {
   (void)complete_for(short_.workspace, conversation);  // encode_chat says why it is refused
 }
 
-Encoded TextService::encode_chat(const Conversation& text) {
+Encoded TextService::encode_chat(const Conversation& text, const char* member) {
   if (is_for_embeddings()) {
     throw ApiError(ErrorKind::kNotSupported,
                    "the model makes embeddings and holds no conversations; use /v1/embeddings");
@@ -178,8 +178,7 @@ Encoded TextService::encode_chat(const Conversation& text) {
   }
   const ConversationView view(text, CRIA_TURN_OPENED);
   if (const char* const reason = refusal(view.get())) {
-    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
-                   "messages");
+    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason, member);
   }
   Encoded result = {};
   const auto overflow = [&] {
@@ -249,7 +248,7 @@ std::string TextService::opening(const Conversation& conversation) {
 }
 
 std::string TextService::chat_text(const Conversation& conversation) {
-  const Encoded encoded = encode_chat(conversation);
+  const Encoded encoded = encode_chat(conversation, "messages");
   if (encoded.is_counted) refuse_length(encoded.n_tokens);
   std::string text = text_by(&cria_chat_text, conversation);
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);

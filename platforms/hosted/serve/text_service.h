@@ -68,8 +68,8 @@ class TextService {
   // Gives calls and results what the template asks for, where it can be known.
   void complete(Conversation* conversation);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
-  // reason.
-  Encoded encode_chat(const Conversation& conversation);
+  // reason, naming the member of the request that the conversation comes from.
+  Encoded encode_chat(const Conversation& conversation, const char* member);
   // What the template has opened of the answer to a conversation that encode_chat takes: the end
   // of this.
   std::string opening(const Conversation& conversation);
