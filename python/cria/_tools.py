@@ -38,7 +38,7 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
         return {"type": _SIMPLE[hint]}
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return {"enum": list(arguments)}
+        return {"enum": [_value_of(each, hint) for each in arguments]}
     if origin in (Union, getattr(types, "UnionType", Union)):
         return {"anyOf": [_schema_of_type(each) for each in arguments]}
     if origin in (list, tuple, set, collections.abc.Sequence, collections.abc.Iterable) or hint in (list, tuple, set):
@@ -47,10 +47,46 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
     if origin in (dict, collections.abc.Mapping) or hint is dict:
         return {"type": "object"}
     if inspect.isclass(hint) and issubclass(hint, enum.Enum):
-        return {"enum": [each.value for each in hint]}
+        return {"enum": [_value_of(each, hint) for each in hint]}
     if hint in (Any, inspect.Parameter.empty):
         return {}
     raise TypeError(f"{hint!r} has no JSON schema; give the tool as a dict")
+
+
+def _value_of(choice: Any, hint: Any) -> Any:
+    """What a model writes for one of the choices of a hint."""
+    value = choice.value if isinstance(choice, enum.Enum) else choice
+    if not isinstance(value, (str, int, float, type(None))):
+        raise TypeError(f"{hint!r}: {value!r} is no JSON value of a choice; give the tool as a dict")
+    return value
+
+
+def _is_choice(value: Any, choice: Any, hint: Any) -> bool:
+    known = _value_of(choice, hint)
+    return isinstance(value, bool) == isinstance(known, bool) and bool(value == known)
+
+
+def _argument_of(value: Any, hint: Any) -> Any:
+    """A JSON value as a hint has it: members of enumerations in place of their values, also in lists and dicts."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    is_enum = inspect.isclass(hint) and issubclass(hint, enum.Enum)
+    if is_enum or origin is Literal:
+        return next((each for each in (hint if is_enum else arguments) if _is_choice(value, each, hint)), value)
+    if origin in (Union, getattr(types, "UnionType", Union)):
+        told = (_argument_of(value, each) for each in arguments)
+        return next((each for each in told if each is not value), value)
+    items = [each for each in arguments if each is not Ellipsis]
+    if isinstance(value, list) and len(items) == 1:
+        return [_argument_of(each, items[0]) for each in value]
+    if isinstance(value, dict) and len(arguments) == 2:
+        return {key: _argument_of(each, arguments[1]) for key, each in value.items()}
+    return value
+
+
+def run_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Calls a function with a call's arguments, as its hints have them."""
+    hints = typing.get_type_hints(function)
+    return function(**{name: _argument_of(value, hints.get(name, Any)) for name, value in arguments.items()})
 
 
 def _described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:

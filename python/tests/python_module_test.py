@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import enum
 import gc
 import json
 import os
@@ -919,6 +920,53 @@ def test_a_function_is_a_tool_by_its_hints_and_docstring():
     for wrong in (lambda *a: 0, lambda **a: 0, 3, "light"):
         with pytest.raises(TypeError):
             cria._tools.tool_of(wrong)
+
+
+class Color(enum.Enum):
+    RED = "red"
+    NONE = None
+    TWO = 2
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 10
+
+
+def paint(color: Color, size: Optional[Size] = None, more: list[Color] = (), kind: Literal["a", Color.TWO] = "a") -> str:
+    return repr((color, size, list(more), kind))
+
+
+def test_enumerations_are_told_by_their_values_and_given_as_members():
+    properties = cria._tools.tool_of(paint)["function"]["parameters"]["properties"]
+    assert properties == {"color": {"enum": ["red", None, 2]}, "size": {"anyOf": [{"enum": [1, 10]}, {"type": "null"}]},
+                          "more": {"type": "array", "items": {"enum": ["red", None, 2]}}, "kind": {"enum": ["a", 2]}}
+    arguments = {"color": "red", "size": 10, "more": [2, "red"], "kind": 2}
+    assert cria._tools.run_call(paint, arguments) == repr((Color.RED, Size.LARGE, [Color.TWO, Color.RED], Color.TWO))
+    assert cria._tools.run_call(paint, {"color": None, "size": None, "kind": "a"}) == repr((Color.NONE, None, [], "a"))
+    assert cria._tools.run_call(paint, {"color": "blue", "size": True}) == repr(("blue", True, [], "a"))  # not held to the schema
+
+    def wrong(a: Literal[b"x"]) -> None: ...
+
+    with pytest.raises(TypeError, match="JSON value"):
+        cria._tools.tool_of(wrong)
+
+
+def test_lone_surrogates_of_calls_and_results_are_replaced(tooled):
+    calls = [{"id": "a\udc00", "function": {"name": "light", "arguments": {"room": "x\ud800y"}}}]
+    said = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "\ud83d", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "a\udc00", "content": "\ud83d\ude00\ud800"}]
+    read = cria._requests.read_parts(said)
+    assert read[1]["calls"] == [(b"light", '{"room": "x\ufffdy"}'.encode(), "a\ufffd".encode())] and read[1]["text"] == "\ufffd".encode()
+    assert read[2]["text"] == "\U0001f600\ufffd".encode() and read[2]["id"] == "a\ufffd".encode()
+    with cria.Model(tooled) as opened:
+        assert isinstance(opened.chat(said, tools=[light], tool_choice="none", seed=1, max_tokens=8), cria.Answer)
+
+        def broken(n: int) -> str:
+            """Breaks."""
+            return "\ud800"
+
+        cria.run_tools(opened, "break", [broken], most_rounds=2, tool_choice="required", seed=1, max_tokens=60)
 
 
 def test_calls_of_a_conversation_have_ids_of_their_own(tooled):
