@@ -56,7 +56,7 @@ cria_host* cria_host_open(const char* path, const cria_host_options* options,
 /* Ends the threads and gives the memory back. Null is nothing to close. */
 void cria_host_close(cria_host* host);
 
-/* How many calls of tools a model may make in one answer, as the cria program has it: CRIA_HOST_*. */
+/* How many calls of tools a model may make in one answer, as the cria program has it. */
 typedef enum cria_host_calls {
   CRIA_HOST_NO_CALLS = 0, /* the chat template has no place for tools, or none for what their calls
                              came to; or it is not known how the model writes calls */

@@ -51,8 +51,8 @@ struct Stored {
   const StoredForm form;
 };
 
-// As Nemotron Nano v2: what a conversation that ends with calls looks like depends on whether a turn
-// is opened behind it, which no place says.
+// As Nemotron Nano v2: what a conversation looks like that ends with calls depends on whether a
+// turn is opened behind it, which no place says.
 TEST(ToolFormTest, ALastMessageThatIsOpenedInTwoWaysCostsNoOther) {
   const Stored stored(template_of(
       kTools,
