@@ -503,6 +503,9 @@ Json metadata_json(const ConversionReport& report) {
                {"stored_bytes", all.stored_bytes},
                {"sqnr_db", decibels(all.error)},
                {"tensors", std::move(tensors)}};
+  if (!report.chat_tools_problem.empty()) {
+    json["chat_template_tools_problem"] = report.chat_tools_problem;
+  }
   if (!report.chat_jinja.empty()) json["chat_template_jinja"] = report.chat_jinja;
   Json others = other_formats_json(config);
   if (!others.empty()) json["other_formats"] = std::move(others);
@@ -538,9 +541,6 @@ Json report_json(const ConversionReport& report) {
   json["file_bytes"] = report.file_bytes;
   json["tokenizer_bytes"] = report.tokenizer_bytes;
   json["chat_template_bytes"] = report.chat_bytes;
-  if (!report.chat_tools_problem.empty()) {
-    json["chat_template_tools_problem"] = report.chat_tools_problem;
-  }
   json["bits_per_weight"] =
       kBitsPerByte * json["stored_bytes"].get<double>() / json["n_parameters"].get<double>();
   json["warnings"] = report.warnings;

@@ -60,7 +60,10 @@ inline constexpr uint32_t kCallsBare = 1 << 0;       // also without kStart, whe
 inline constexpr uint32_t kCallsNameIsKey = 1 << 1;  // kJson: {name: arguments}
 inline constexpr uint32_t kCallsIdHoldsName = 1
                                               << 2;  // the header without kArgumentsBegin is the id
-inline constexpr uint32_t kKnownCallFlags = 0x7;
+// From this bit on, eight of them: ids have so many letters and digits; 0: any.
+inline constexpr uint32_t kCallIdCharacters = 8;
+inline constexpr uint32_t kMostCallIdCharacters = 64;
+inline constexpr uint32_t kKnownCallFlags = 0x7 | 0xff << kCallIdCharacters;
 
 inline constexpr size_t kMostCallTextBytes = 96;
 inline constexpr size_t kMostCallTexts = 8;  // of a list
@@ -86,6 +89,9 @@ struct CallFormat {
     return strings[static_cast<size_t>(string)];
   }
   [[nodiscard]] bool has(uint32_t flag) const { return (flags & flag) != 0; }
+  [[nodiscard]] uint8_t id_characters() const {
+    return static_cast<uint8_t>(flags >> format::kCallIdCharacters);
+  }
 };
 
 // Takes the next text off the front of a list that is not empty.

@@ -69,6 +69,7 @@ const char* check_call_format(std::span<const uint8_t> stored, CallFormat* call_
   if (header.kind >= format::kCallKinds) return "its kind is unknown"_reason;
   if ((header.flags & ~format::kKnownCallFlags) != 0) return "it has unknown flags"_reason;
   CallFormat result = {static_cast<CallKind>(header.kind), header.flags, {}};
+  if (result.id_characters() > format::kMostCallIdCharacters) return "its ids are too long"_reason;
   std::span<const uint8_t> rest = stored.subspan(sizeof header);
   for (size_t i = 0; i < format::kCallStrings; ++i) {
     const size_t n_bytes = header.string_bytes[i];

@@ -21,9 +21,11 @@ using format::kNone;
 constexpr const char* kUnknownControls = "text that no token has would give a control token"_reason;
 
 bool is_style(const format::ChatValueStyle& style, size_t place) {
-  if (style.form == format::ChatValueForm::kTags) {
+  const bool has_tags = style.form == format::ChatValueForm::kTags;
+  if (has_tags || style.form == format::ChatValueForm::kMembers) {
+    const uint32_t known = has_tags ? format::kChatOwnLists : 0;
     return place == static_cast<size_t>(format::ChatStyle::kTool) && style.indent == 0 &&
-           style.depth == 0 && (style.flags & ~format::kChatOwnLists) == 0;
+           style.depth == 0 && (style.flags & ~known) == 0;
   }
   return static_cast<uint8_t>(style.form) < format::kChatValueForms &&
          style.indent <= format::kMostChatIndent && style.depth <= format::kMostChatDepth &&
@@ -107,15 +109,16 @@ const char* check_slots(const ChatTemplate& chat) {
   }
   const format::ChatValueStyle& of_tool =
       chat.header.styles[static_cast<size_t>(format::ChatStyle::kTool)];
-  const bool has_tags = of_tool.form == format::ChatValueForm::kTags;
+  const bool is_function = of_tool.form == format::ChatValueForm::kTags ||
+                           of_tool.form == format::ChatValueForm::kMembers;
   const struct {
     ChatString string;
     std::string_view letters;
-  } kPatterns[] = {{ChatString::kCall, "nia"},
+  } kPatterns[] = {{ChatString::kCall, "niax"},
                    {ChatString::kArgument, "kv"},
                    {ChatString::kArgumentBetween, ""},
                    {ChatString::kResult, "nir"},
-                   {ChatString::kTool, has_tags ? "f" : "wfnep"},
+                   {ChatString::kTool, is_function ? "f" : "wfnep"},
                    {ChatString::kToolBetween, ""}};
   for (const auto& [string, letters] : kPatterns) {
     if (!slots_hold(chat_string(chat, string), letters, format::kMaxChatSlots))

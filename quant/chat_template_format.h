@@ -85,6 +85,7 @@ inline constexpr char kChatSlotName = 'n';       // of a call, a result's call, 
 inline constexpr char kChatSlotId = 'i';         // of a call, a result's call
 inline constexpr char kChatSlotArguments = 'a';  // of a call: one object, or kArgument for each,
                                                  // kArgumentBetween between them
+inline constexpr char kChatSlotNumber = 'x';     // of a call: how many of its message precede it
 inline constexpr char kChatSlotKey = 'k';        // of an argument
 inline constexpr char kChatSlotValue = 'v';      // of an argument
 inline constexpr char kChatSlotText = 'r';       // of a result
@@ -122,9 +123,11 @@ enum class ChatValueForm : uint8_t {
   kBare = 2,          // a text as it is
   kQuoted = 3,        // a text as it is, in "
   kSingleQuoted = 4,  // ... in '
-  kTags = 5,          // of ChatStyle::kTool alone: kChatSlotFunction as quant/tool_tags.h prints it
+  // Of ChatStyle::kTool alone:
+  kTags = 5,     // kChatSlotFunction as quant/tool_tags.h prints it
+  kMembers = 6,  // kChatSlotFunction as quant/tool_members.h prints it
 };
-inline constexpr uint8_t kChatValueForms = 6;
+inline constexpr uint8_t kChatValueForms = 7;
 inline constexpr uint8_t kChatEscapes = 1;   // JSON's strings have no character past U+007F
 inline constexpr uint8_t kChatTight = 2;     // no space behind , and :
 inline constexpr uint8_t kChatOwnLists = 4;  // of kTags alone, which has no other flag
@@ -165,6 +168,10 @@ inline constexpr uint32_t kChatNoTwinsWithTools = 1 << 5;  // the same, with too
 // With kChatDropThinking, that have a "</think>" in an answer that is the last message; with this
 // one in any answer behind the user's last message.
 inline constexpr uint32_t kChatTurnKeepsThinking = 1 << 6;
+// With tools a user's message with the text of the last one has its place of the last question.
+inline constexpr uint32_t kChatTwinsAreLast = 1 << 7;
+// With id_characters: ids have at least so many characters, of which the last so many are written.
+inline constexpr uint32_t kChatLongIds = 1 << 24;
 // From this bit on: conversations whose messages are in an unusual order (quant/chat_order.h).
 inline constexpr uint32_t kChatRefuses = 8;
 inline constexpr uint32_t kChatLaterSystem = 1 << 8;
@@ -189,7 +196,8 @@ inline constexpr uint32_t kChatPlainDisorders = kChatLaterSystem | kChatNoFirstQ
                                                 kChatOpenedBehindAnswer | kChatManyDisorders;
 inline constexpr uint32_t kChatDisorderFlags =
     (((1U << kChatDisorders) - 1) << kChatRefuses) | kChatPlainDisorders << kChatPlain;
-inline constexpr uint32_t kKnownChatFlags = 0x7f | kChatDisorderFlags;
+inline constexpr uint32_t kKnownChatFlags = 0xff | kChatLongIds | kChatDisorderFlags;
+static_assert((kChatLongIds & kChatDisorderFlags) == 0);
 
 inline constexpr uint32_t kMaxChatRules = 512;
 inline constexpr uint32_t kMaxChatJointBytes = 1 << 16;   // of all rules

@@ -5,6 +5,7 @@
 
 #include "quant/chat_order.h"
 #include "quant/json_print.h"
+#include "quant/tool_members.h"
 #include "quant/tool_tags.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
@@ -34,6 +35,7 @@ constexpr ChatParts kNoParts = {};
 bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.flags & flag) != 0; }
 
 std::string_view view_of(Text text) { return {text.data(), text.size()}; }
+bool is_same(Text a, Text b) { return view_of(a) == view_of(b); }
 
 const ChatParts& parts_of(const ChatMessage& message) {
   return message.parts != nullptr ? *message.parts : kNoParts;
@@ -73,6 +75,11 @@ bool has_any(Text text, Text list) {
 
 bool is_role(const Conversation& c, size_t index, ChatRole role) {
   return index < c.messages.size() && c.messages[index].role == role;
+}
+
+// Whether a question counts as the last one where it has the text of it.
+bool twins_are_last(const ChatTemplate& chat, const Conversation& c) {
+  return !c.tools.empty() && has_flag(chat, format::kChatTwinsAreLast);
 }
 
 bool has_text(const ChatMessage& message) {
@@ -147,11 +154,28 @@ void put_arguments(const ChatTemplate& chat, Text arguments, ChatSink* sink) {
   }
 }
 
-void put_call(const ChatTemplate& chat, const ChatCall& call, ChatSink* sink) {
+void put_number(uint32_t number, ChatSink* sink) {
+  char digits[10];
+  size_t at = sizeof digits;
+  do {
+    digits[--at] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  sink->put(Text(digits).subspan(at), true);
+}
+
+// What is written of an id.
+Text written_id(const ChatTemplate& chat, Text id) {
+  const size_t n = chat.header.id_characters;
+  return has_flag(chat, format::kChatLongIds) && id.size() > n ? id.last(n) : id;
+}
+
+void put_call(const ChatTemplate& chat, const ChatCall& call, uint32_t number, ChatSink* sink) {
   visit_slots(chat_string(chat, ChatString::kCall), [&](Text text, char slot) {
     sink->put(text, false);
+    if (slot == format::kChatSlotNumber) put_number(number, sink);
     if (slot == format::kChatSlotName) sink->put(call.name, true);
-    if (slot == format::kChatSlotId) sink->put(call.id, true);
+    if (slot == format::kChatSlotId) sink->put(written_id(chat, call.id), true);
     if (slot == format::kChatSlotArguments) put_arguments(chat, call.arguments, sink);
   });
 }
@@ -163,7 +187,7 @@ void put_result(const ChatTemplate& chat, const ChatMessage& message, ChatSink* 
   visit_slots(chat_string(chat, ChatString::kResult), [&](Text text, char slot) {
     sink->put(text, false);
     if (slot == format::kChatSlotName) sink->put(parts.name, true);
-    if (slot == format::kChatSlotId) sink->put(parts.id, true);
+    if (slot == format::kChatSlotId) sink->put(written_id(chat, parts.id), true);
     if (slot == format::kChatSlotText) {
       print_string(trimmed(message.content, low_trim(trims), high_trim(trims)),
                    style_of(chat, ChatStyle::kResult), &content);
@@ -216,13 +240,16 @@ const char* tool_refusal(const ChatTemplate& chat, Text tool) {
   if (has_slot(pattern, format::kChatSlotName) && !fields.is_plain) {
     return "needs functions of a name, a description and parameters, in this order";
   }
-  const bool has_tags = style_of(chat, ChatStyle::kTool).form == format::ChatValueForm::kTags;
-  return has_tags ? tags_refusal(fields.function) : nullptr;
+  const format::ChatValueForm form = style_of(chat, ChatStyle::kTool).form;
+  if (form == format::ChatValueForm::kMembers) return members_refusal(fields.function);
+  return form == format::ChatValueForm::kTags ? tags_refusal(fields.function) : nullptr;
 }
 
 void put_function(Text function, const format::ChatValueStyle& style, TextSink* sink) {
   if (style.form == format::ChatValueForm::kTags) {
     print_tags(function, (style.flags & format::kChatOwnLists) != 0, sink);
+  } else if (style.form == format::ChatValueForm::kMembers) {
+    print_members(function, sink);
   } else {
     print_json(function, style, sink);
   }
@@ -296,6 +323,11 @@ const char* text_refusal(const ChatTemplate& chat, const ContentRules& rules, Te
 bool is_id(const ChatTemplate& chat, Text id) {
   const uint32_t n = chat.header.id_characters;
   if (n == 0 || id.empty()) return true;
+  if (has_flag(chat, format::kChatLongIds)) {
+    // Of ASCII, whose characters are bytes.
+    return id.size() >= n &&
+           std::all_of(id.begin(), id.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+  }
   return id.size() == n && std::all_of(id.begin(), id.end(), [](char c) {
            const char lower = static_cast<char>(c | 0x20);
            return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'z');
@@ -345,8 +377,6 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
   return text_refusal(chat, rules, message.content);
 }
 
-bool is_same(Text a, Text b) { return view_of(a) == view_of(b); }
-
 const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   const size_t n = c.messages.size();
   if (n == 0) return "needs a message";
@@ -391,6 +421,8 @@ const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
   }
   if (c.end != ChatEnd::kGoesOn) {
     if (const char* reason = whole_refusal(chat, c)) return reason;
+  } else if (twins_are_last(chat, c)) {
+    return "writes a question otherwise when it is asked again";
   }
   ChatWalk walk(chat, c);
   for (ChatStep step; walk.next(&step);) {
@@ -480,13 +512,18 @@ uint32_t ChatWalk::places_of(const ChatPosition& position) const {
   const ChatMessage& m = conversation_.messages[index];
   const ChatParts& parts = parts_of(m);
   const bool goes_on = conversation_.end == ChatEnd::kGoesOn;
+  const bool is_last_question =
+      index == last_question_ ||
+      (m.role == ChatRole::kUser && last_question_ != kNoMessage &&
+       twins_are_last(chat_, conversation_) &&
+       is_same(m.content, conversation_.messages[last_question_].content));
   // Templates trim what stands before a blank question together with it.
   const bool has_text = m.role == ChatRole::kUser ? !is_blank(m.content) : !m.content.empty();
   const auto bit = [](bool is_set, uint32_t which) { return is_set ? which : 0; };
   return bit(!goes_on && index + 1 == n, format::kChatLast) |
          bit(last_question_ != kNoMessage && index > last_question_, format::kChatAfterQuestions) |
          bit(index == first_question_, format::kChatFirstQuestion) |
-         bit(index == last_question_, format::kChatLastQuestion) |
+         bit(is_last_question, format::kChatLastQuestion) |
          bit(!parts.thinking.empty(), format::kChatHasThinking) |
          bit(has_text, format::kChatHasText) | bit(!parts.calls.empty(), format::kChatHasCalls);
 }
@@ -563,7 +600,7 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
   const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
   const ChatMessage& m = c.messages[index];
   if (kHasTools && position.unit == ChatUnit::kCall) {
-    return put_call(chat, parts_of(m).calls[position.call], sink);
+    return put_call(chat, parts_of(m).calls[position.call], position.call, sink);
   }
   if (kHasTools && position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
   const bool is_text = position.unit == ChatUnit::kText;

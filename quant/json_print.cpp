@@ -296,6 +296,7 @@ void Printer::string(Text text, bool is_escaped) {
     }
     case ChatValueForm::kJson:
     case ChatValueForm::kTags:  // of whole tools
+    case ChatValueForm::kMembers:
       break;
   }
   put("\"");

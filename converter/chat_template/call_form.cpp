@@ -384,11 +384,12 @@ std::string call_list(const std::vector<std::string>& texts) {
   return list;
 }
 
-std::string derive_call_format(const TemplateRenderer& renderer) {
+std::string derive_call_format(const TemplateRenderer& renderer, uint32_t id_characters) {
   CallForm form;
   add_known_markers(renderer.source().text, &form);
   const bool calls = find_calls(renderer, &form);
   if (!calls && form[CallString::kThinkingEnd].empty()) return "";
+  form.flags |= id_characters << format::kCallIdCharacters;
   return holds(form) ? bytes_of(form) : "";
 }
 

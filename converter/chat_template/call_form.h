@@ -30,7 +30,9 @@ struct CallForm {
 [[nodiscard]] std::string call_list(const std::vector<std::string>& texts);
 
 // The bytes of ChatString::kCallFormat; empty where the model neither calls nor thinks, or how it
-// calls is not known. Throws as TemplateRenderer::render does.
-[[nodiscard]] std::string derive_call_format(const TemplateRenderer& renderer);
+// calls is not known. id_characters: as a StoredTemplate has it. Throws as TemplateRenderer::render
+// does.
+[[nodiscard]] std::string derive_call_format(const TemplateRenderer& renderer,
+                                             uint32_t id_characters);
 
 }  // namespace cria::converter

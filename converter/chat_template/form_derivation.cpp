@@ -193,11 +193,38 @@ class Derivation {
     const auto both = [&](const std::string& id, const std::string& name) {
       return fits({with_ids(id, name, false), with_ids(id, name, true)});
     };
-    if (!both("call_9aF3kQ0xYz7Lm2", "Cq0xz")) stored_.id_characters = 9;
+    const auto long_ids_fit = [&] {
+      return both("call_9aF3kQ0xYz7Lm2", "Cq0xz") && both("a-b_c.d:e, 'f\" <g>", "Cq0xz") &&
+             both("idq00xz1a", "Cq0xz") && both("idq00xz1", "Cq0xz");
+    };
+    if (!both("call_9aF3kQ0xYz7Lm2", "Cq0xz")) {
+      stored_.id_characters = 9;
+      set(format::kChatLongIds);
+      if (!long_ids_fit()) stored_.flags &= ~format::kChatLongIds;
+    }
     if (!both("", "Cq0xz") || !both("idq00xz1a", "") || !both("", "")) set(format::kChatNeedsIds);
-    Dialogue twins = said({{'U', "u"}, {'A', "a"}, {'U', "u"}}, true);
-    twins.tools = {marked_tool(0)};
-    if (!fits({twins})) set(format::kChatNoTwinsWithTools);
+    find_twins();
+  }
+
+  // Where a question is asked twice, with tools: all of them, or none of them, are the last one.
+  void find_twins() {
+    std::vector<Dialogue> twins;
+    for (const bool opens_turn : {true, false}) {
+      for (const Texts& texts :
+           {Texts{{'U', "u"}, {'A', "a"}, {'U', "u"}},
+            Texts{{'S', "s"}, {'U', "u"}, {'A', "a"}, {'U', "v"}, {'A', "a"}, {'U', "u"}},
+            Texts{{'U', "u"}, {'c', ""}, {'R', "r"}, {'A', "a"}, {'U', "u"}, {'c', ""}, {'R', "r"}},
+            Texts{{'U', "u"}, {'A', "a"}, {'U', "u"}, {'A', "b"}, {'U', "u"}, {'A', "c"}},
+            Texts{{'U', "v"}, {'A', "a"}, {'U', "v"}, {'A', "a"}, {'U', "u"}}}) {
+        twins.push_back(said(texts, opens_turn));
+        twins.back().tools = {marked_tool(0)};
+      }
+    }
+    if (fits(twins)) return;
+    set(format::kChatTwinsAreLast);
+    if (fits(twins)) return;
+    stored_.flags &= ~format::kChatTwinsAreLast;
+    set(format::kChatNoTwinsWithTools);
   }
 
   void find_blanks() {

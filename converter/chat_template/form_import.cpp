@@ -40,6 +40,17 @@ std::string problem_of(const TemplateRenderer& renderer, bool with_tools, Stored
   return difference ? not_stored(*difference) : "";
 }
 
+// Why a form that is the template's takes no tools; empty: it does, or the template has none.
+std::string lack_of_tools(const TemplateRenderer& renderer, const StoredTemplate& stored) {
+  using format::ChatString;
+  if (!stored[ChatString::kTool].empty()) return "";
+  if (renderer.source().reads.contains("tools")) {
+    return "writes tools in a way that the file cannot store";
+  }
+  const bool has_words = renderer.source().text.find("tool") != std::string::npos;
+  return has_words ? "has words of tools, but does not read the variable tools" : "";
+}
+
 std::unique_ptr<TemplateRenderer> renderer_of(const ChatTemplateSource& source,
                                               const ChildLimits& limits) {
   const bool has_name = source.kind >= format::kChatKindNamed;
@@ -73,8 +84,14 @@ FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
     return problem_of(renderer, with_tools, &found.stored);
   };
   if (may_have_tools) found.tools_problem = find(true);
-  if (!may_have_tools || !found.tools_problem.empty()) found.problem = find(false);
-  if (may_have_tools) found.stored[format::ChatString::kCallFormat] = derive_call_format(renderer);
+  if (!may_have_tools || !found.tools_problem.empty()) {
+    found.problem = find(false);
+  } else {
+    found.tools_problem = lack_of_tools(renderer, found.stored);
+  }
+  if (may_have_tools)
+    found.stored[format::ChatString::kCallFormat] =
+        derive_call_format(renderer, found.stored.id_characters);
   return found;
 }
 

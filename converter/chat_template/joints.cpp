@@ -216,44 +216,54 @@ class JointFinder {
       if ((varying & bit) != 0 && (always & bit) == 0) bits.push_back(bit);
     }
     for (int n = 0; n <= kMostPlaces; ++n) {
-      if (auto table = find_table(joints, bits, 0, n, always)) return add_rules(pair, *table);
+      Table best;
+      find_table(joints, bits, 0, n, always, &best);
+      if (best.n_kept > 0) return add_rules(pair, best);
     }
   }
 
-  using Table = std::pair<uint32_t, std::map<uint32_t, Joint>>;
+  // Joints by the values of places, and how many they were.
+  struct Table {
+    uint32_t places = 0;
+    std::map<uint32_t, Joint> joints;
+    size_t n_kept = 0;
+  };
 
-  // Of n of the bits from first on, and those of mask.
-  std::optional<Table> find_table(const Joints& joints, const std::vector<uint32_t>& bits,
-                                  size_t first, int n, uint32_t mask) {
-    if (n == 0) return table_of(joints, mask);
-    for (size_t i = first; i + static_cast<size_t>(n) <= bits.size(); ++i) {
-      if (auto table = find_table(joints, bits, i + 1, n - 1, mask | bits[i])) return table;
+  // Of n of the bits from first on, and those of mask: that with the least that is lost to doubt.
+  static void find_table(const Joints& joints, const std::vector<uint32_t>& bits, size_t first,
+                         int n, uint32_t mask, Table* best) {
+    if (n == 0) {
+      auto table = table_of(joints, mask);
+      if (table && table->n_kept > best->n_kept) *best = std::move(*table);
+      return;
     }
-    return std::nullopt;
+    for (size_t i = first; i + static_cast<size_t>(n) <= bits.size(); ++i) {
+      find_table(joints, bits, i + 1, n - 1, mask | bits[i], best);
+    }
   }
 
   static std::optional<Table> table_of(const Joints& joints, uint32_t mask) {
-    std::map<uint32_t, Joint> table;
     std::set<uint32_t> doubtful;
     for (const auto& [places, joint] : joints) {
-      if (!joint) {
-        doubtful.insert(places & mask);
-        continue;
-      }
-      const auto [known, is_new] = table.try_emplace(places & mask, *joint);
-      if (!is_new && known->second != *joint) return std::nullopt;
+      if (!joint) doubtful.insert(places & mask);
     }
-    for (const uint32_t values : doubtful) table.erase(values);
-    return Table{mask, std::move(table)};
+    Table table = {mask, {}, 0};
+    for (const auto& [places, joint] : joints) {
+      if (doubtful.contains(places & mask)) continue;
+      const auto [known, is_new] = table.joints.try_emplace(places & mask, *joint);
+      if (!is_new && known->second != *joint) return std::nullopt;
+      ++table.n_kept;
+    }
+    return table;
   }
 
   void add_rules(const Pair& pair, const Table& table) {
     const std::string tools_slot = {'\0', format::kChatSlotTools};
-    for (const auto& [values, joint] : table.second) {
+    for (const auto& [values, joint] : table.joints) {
       // Without tools nothing stands there, and what the template then writes is not known.
       const bool writes_tools = joint.text.find(tools_slot) != std::string::npos;
       const uint32_t tools = writes_tools ? format::kChatHasTools : 0;
-      stored_.rules.push_back({bit_of(pair.first), bit_of(pair.second), table.first | tools,
+      stored_.rules.push_back({bit_of(pair.first), bit_of(pair.second), table.places | tools,
                                values | tools, joint.trims, joint.leaves_out, joint.text});
     }
   }

@@ -116,6 +116,7 @@ class PatternFinder {
         if (stored_[ChatString::kResult].empty()) find_result(has_tools, result_id);
       }
     }
+    find_number();
     for (const bool has_system : {false, true}) {
       if (stored_[ChatString::kTool].empty()) find_tool(has_system);
     }
@@ -245,6 +246,33 @@ class PatternFinder {
     return false;
   }
 
+  // Whether a 0 in the pattern of a call is its number among those of its message.
+  void find_number() {
+    constexpr size_t kMany = 11;  // some have two digits
+    const std::string pattern = stored_[ChatString::kCall];
+    if (pattern.find('0') == std::string::npos) return;
+    Dialogue dialogue = marked_dialogue("UC");
+    std::vector<DialogueCall>& calls = dialogue.messages[1].calls;
+    while (calls.size() < kMany) calls.push_back(calls[calls.size() % 2]);
+    const auto text = render_all(renderer_, {dialogue})[0];
+    if (!text) return;
+    const auto holds = [&] {
+      const StoredForm form(stored_);
+      size_t at = 0;
+      for (size_t i = 0; i < kMany && at != std::string::npos; ++i) {
+        at = text->find(*form.call_text(dialogue.messages[1], i), at);
+      }
+      return at != std::string::npos;
+    };
+    if (holds()) return;
+    for (size_t at = pattern.find('0'); at != std::string::npos; at = pattern.find('0', at + 1)) {
+      stored_[ChatString::kCall] = pattern;
+      stored_[ChatString::kCall].replace(at, 1, std::string{'\0', format::kChatSlotNumber});
+      if (holds()) return;
+    }
+    stored_[ChatString::kCall] = pattern;
+  }
+
   void find_result(bool has_tools, const char* result_id) {
     const std::string rich = std::string(kResult) + " \xC3\xA9\"<\n'x";
     const std::string padded = std::string(kBeforeMark) + kResult + std::string(kBehindMark);
@@ -315,6 +343,11 @@ class PatternFinder {
       const ChatValueStyle tags = {ChatValueForm::kTags, 0, 0, flags};
       if (take_tool({'\0', format::kChatSlotFunction}, tags, *rendered, dialogue)) return;
     }
+    const ChatValueStyle of_members = {ChatValueForm::kMembers, 0, 0, 0};
+    if (take_tool({'\0', format::kChatSlotFunction}, of_members, *rendered, dialogue) &&
+        takes_any_members(dialogue)) {
+      return;
+    }
     // Written field by field.
     for (const ChatValueStyle& style : value_styles(true)) {
       const auto pattern = tool_pattern(*rendered, style);
@@ -322,6 +355,17 @@ class PatternFinder {
     }
     stored_[ChatString::kTool].clear();
     stored_[ChatString::kToolBetween].clear();
+  }
+
+  // Whether functions are written so whatever members they have, and in any order.
+  [[nodiscard]] bool takes_any_members(Dialogue dialogue) const {
+    dialogue.tools = {
+        R"({"type": "function", "function": {"parameters": {"type": "object"}, "name": "Nq2xz"}})",
+        R"({"type": "function", "function": {"strict": true, "description": "D \"q\"",)"
+        R"( "name": "Nq3xz", "parameters": {"type": "object", "properties": {}}}})"};
+    const auto text = render_all(renderer_, {dialogue})[0];
+    const auto written = StoredForm(stored_).tools_text(dialogue);
+    return text && text->find(*written) != std::string::npos;
   }
 
   // Whether both tools are written so; then what stands between them is found.

@@ -230,7 +230,7 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             if not stops.is_met:
                 text += stops.feed(engine.decode(state, s.NO_TOKEN)) + stops.rest()
         if order.reader is not None:
-            text = order.reader.feed(text) + (order.reader.finish(why != "stop") if why else "")
+            text = order.reader.feed(text) + (order.reader.finish(why != "stop" or stops.is_met) if why else "")
             ending.thinking, ending.calls = order.reader.thinking, tuple(order.reader.calls)
             if why == "stop" and ending.calls:
                 ending.finish_reason = "tool_calls"

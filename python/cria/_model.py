@@ -15,7 +15,7 @@ from ._native import lib
 from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
                         have_parts, limit_of, read_drawing, read_messages, read_parts, read_schema, read_stops, read_thinking,
                         token_array)
-from ._tools import CallGuide, CallReader, CallWriting, Conversation as TooledConversation, Tools, tool_of
+from ._tools import CallGuide, CallReader, CallWriting, Conversation as TooledConversation, Tools, run_call, tool_of
 from ._results import Answer, Ending, FloatArray, LayerKind, MemoryPlan, ModelInfo, StopStrings, Stream
 
 
@@ -288,13 +288,13 @@ class Model:
         writing = CallWriting(engine)
         tools = b"[" + b",".join(shown) + b"]" if shown else b""
         if shown:
-            writing.need_calls(engine.path)
+            taken = writing.need_calls(engine)
         tokens, opened = conversation.encode(engine)
         if shown:
             names = [json.loads(tool)["function"]["name"] for tool in shown]
-            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names)
+            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names, taken)
         if writing.writes and (shown or order.guide is None):
-            order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none")
+            order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none", conversation.n_calls)
             order.markers = writing.markers
         return completion_pieces(engine, tokens, s.TextState(started=True), order)
 
@@ -352,8 +352,8 @@ class Model:
 def run_tools(model: Model, messages: Messages, functions: Sequence[Callable[..., Any]], *, most_rounds: int = 10,
               **options: Any) -> Answer:
     """Answers with functions that the model may call: runs those that it calls, tells it the results, and asks again, until an
-    answer has no call or most_rounds answers were made. What a function raises is told as its result. Results that are no
-    texts are told as JSON. messages is not changed; options are those of Model.chat."""
+    answer has no call or most_rounds answers were made. Functions get the members of enumerations that their hints name. What a function raises is told as its
+    result. Results that are no texts are told as JSON. messages is not changed; options are those of Model.chat."""
     by_name = {function.__name__: function for function in functions}
     said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     for left in range(most_rounds, 0, -1):
@@ -363,7 +363,7 @@ def run_tools(model: Model, messages: Messages, functions: Sequence[Callable[...
         said.append(answer.message)
         for call in answer.calls:
             try:
-                result: Any = by_name[call.name](**call.arguments)
+                result: Any = run_call(by_name[call.name], call.arguments)
             except Exception as error:  # the model is to hear of it, whatever it is
                 result = f"{type(error).__name__}: {error}"
             content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)

@@ -26,6 +26,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_host_open": (POINTER(s.Host), (c_char_p, POINTER(s.HostOptions), POINTER(s.HostProblem))),
     "cria_host_close": (None, (POINTER(s.Host),)),
     "cria_host_cancel": (None, (POINTER(s.Host), c_int)),
+    "cria_host_calls_taken": (c_int, (POINTER(s.Host),)),
     "cria_version": (c_char_p, ()),
     "cria_status_message": (c_char_p, (c_int,)),
     "cria_architecture_name": (c_char_p, (c_uint32,)),

@@ -79,6 +79,11 @@ def _text_of(content: Any) -> str:
     raise ValueError("a message's content is a string or a list of text parts")
 
 
+def _whole(text: str) -> bytes:
+    """UTF-8; a surrogate without its other half, which only text of a model or a tool has, is U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
 def read_messages(messages: Messages) -> list[tuple[s.Role, bytes]]:
     """Roles and texts; a string is one question. The last one is the user's, a system text can only come first."""
     if isinstance(messages, str):
@@ -119,7 +124,7 @@ def _call_of(call: Any) -> tuple[bytes, bytes, bytes]:
         raise ValueError('a call is {"id", "function": {"name", "arguments"}}')
     arguments = function.get("arguments") or "{}"
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return function["name"].encode(), text.encode(), str(call.get("id") or "").encode()
+    return _whole(function["name"]), _whole(text), _whole(str(call.get("id") or ""))
 
 
 def read_parts(messages: Messages) -> list[dict[str, Any]]:
@@ -136,7 +141,7 @@ def read_parts(messages: Messages) -> list[dict[str, Any]]:
             raise ValueError(f"role is {role!r}, not one of {', '.join(_ROLES)}, tool")
         thinking = next((message[name] for name in ("reasoning_content", "reasoning", "thinking") if message.get(name)), "")
         calls = [_call_of(call) for call in message.get("tool_calls") or []]
-        name, identity = (str(message.get(key) or "").encode() for key in ("name", "tool_call_id"))
+        name, identity = (_whole(str(message.get(key) or "")) for key in ("name", "tool_call_id"))
         if calls:
             waiting = list(calls)
         if role == "tool":
@@ -145,8 +150,10 @@ def read_parts(messages: Messages) -> list[dict[str, Any]]:
                 waiting.remove(answered)
                 name, identity = name or answered[0], identity or answered[2]
         content = message.get("content")
-        read.append({"role": s.Role.TOOL if role == "tool" else _ROLES[role], "text": _text_of("" if content is None else content).encode(),
-                     "thinking": str(thinking).encode(), "calls": calls, "name": name if role == "tool" else b"", "id": identity})
+        text = _text_of("" if content is None else content)
+        is_own = role in ("tool", "assistant")
+        read.append({"role": s.Role.TOOL if role == "tool" else _ROLES[role], "text": _whole(text) if is_own else text.encode(),
+                     "thinking": _whole(str(thinking)), "calls": calls, "name": name if role == "tool" else b"", "id": identity})
     if not read:
         raise ValueError("there are no messages")
     return read

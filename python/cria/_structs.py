@@ -96,6 +96,14 @@ class JsonProgress(enum.IntEnum):
     CLOSED = 2
 
 
+class HostCalls(enum.IntEnum):
+    """cria_host_calls."""
+
+    NO_CALLS = 0
+    ONE_CALL = 1
+    ANY_CALLS = 2
+
+
 # Of cria_host_options: what an option is called, and its number there.
 BACKENDS = {"auto": 0, "exact": 1, "xnnpack": 2}
 KV_FORMATS = {"auto": 0, "int8": 1, "f32": 2, "k8v4": 3}

@@ -38,7 +38,7 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
         return {"type": _SIMPLE[hint]}
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return {"enum": list(arguments)}
+        return {"enum": [_value_of(each, hint) for each in arguments]}
     if origin in (Union, getattr(types, "UnionType", Union)):
         return {"anyOf": [_schema_of_type(each) for each in arguments]}
     if origin in (list, tuple, set, collections.abc.Sequence, collections.abc.Iterable) or hint in (list, tuple, set):
@@ -47,10 +47,46 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
     if origin in (dict, collections.abc.Mapping) or hint is dict:
         return {"type": "object"}
     if inspect.isclass(hint) and issubclass(hint, enum.Enum):
-        return {"enum": [each.value for each in hint]}
+        return {"enum": [_value_of(each, hint) for each in hint]}
     if hint in (Any, inspect.Parameter.empty):
         return {}
     raise TypeError(f"{hint!r} has no JSON schema; give the tool as a dict")
+
+
+def _value_of(choice: Any, hint: Any) -> Any:
+    """What a model writes for one of the choices of a hint."""
+    value = choice.value if isinstance(choice, enum.Enum) else choice
+    if not isinstance(value, (str, int, float, type(None))):
+        raise TypeError(f"{hint!r}: {value!r} is no JSON value of a choice; give the tool as a dict")
+    return value
+
+
+def _is_choice(value: Any, choice: Any, hint: Any) -> bool:
+    known = _value_of(choice, hint)
+    return isinstance(value, bool) == isinstance(known, bool) and bool(value == known)
+
+
+def _argument_of(value: Any, hint: Any) -> Any:
+    """A JSON value as a hint has it: members of enumerations in place of their values, also in lists and dicts."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    is_enum = inspect.isclass(hint) and issubclass(hint, enum.Enum)
+    if is_enum or origin is Literal:
+        return next((each for each in (hint if is_enum else arguments) if _is_choice(value, each, hint)), value)
+    if origin in (Union, getattr(types, "UnionType", Union)):
+        told = (_argument_of(value, each) for each in arguments)
+        return next((each for each in told if each is not value), value)
+    items = [each for each in arguments if each is not Ellipsis]
+    if isinstance(value, list) and len(items) == 1:
+        return [_argument_of(each, items[0]) for each in value]
+    if isinstance(value, dict) and len(arguments) == 2:
+        return {key: _argument_of(each, arguments[1]) for key, each in value.items()}
+    return value
+
+
+def run_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Calls a function with a call's arguments, as its hints have them."""
+    hints = typing.get_type_hints(function)
+    return function(**{name: _argument_of(value, hints.get(name, Any)) for name, value in arguments.items()})
 
 
 def _described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
@@ -108,6 +144,7 @@ class Conversation:
 
     def __init__(self, messages: list[dict[str, Any]], tools: list[bytes], thinking: int) -> None:
         self._kept: list[Any] = [messages, tools]  # what the structs point to
+        self.n_calls = sum(len(message["calls"]) for message in messages)
         said = (s.MessageStruct * len(messages))()
         parts = (s.MessagePartsStruct * len(messages))()
         for i, message in enumerate(messages):
@@ -161,16 +198,23 @@ class CallWriting:
                 if n.value > 1 and ctypes.string_at(text, n.value) in self.format:
                     yield token
 
-    def need_calls(self, path: str) -> None:
+    def need_calls(self, engine: Engine) -> s.HostCalls:
+        """How many calls an answer may make, as the programs have it."""
         if not self.writes & _WRITES_CALLS:
-            raise CriaError(f"{path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+            raise CriaError(f"{engine.path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+        taken = s.HostCalls(lib.cria_host_calls_taken(ctypes.byref(engine.host)))
+        if taken is s.HostCalls.NO_CALLS:
+            raise CriaError(f"{engine.path}: the model calls no tools: its chat template has no place for tools, or none for what calls "
+                            "came to", "UNSUPPORTED")
+        return taken
 
 
 class CallReader:
     """Takes an answer's text apart."""
 
-    def __init__(self, writing: CallWriting, tools: bytes, opened: bytes, takes_calls: bool) -> None:
+    def __init__(self, writing: CallWriting, tools: bytes, opened: bytes, takes_calls: bool, n_known: int = 0) -> None:
         self.thinking = ""
+        self._n_known = n_known  # calls of the conversation so far, whose ids are not given again
         self.calls: list[Call] = []
         self._text = ""
         self._open: Optional[list[str]] = None  # id, name, arguments of a call
@@ -193,7 +237,7 @@ class CallReader:
             self.thinking += text
         elif kind is s.CallsKind.BEGIN:
             written = ctypes.string_at(told.id, told.n_id).decode() if told.n_id else ""
-            self._open = [written or f"call{len(self.calls):05}", text, ""]
+            self._open = [written or f"call{(self._n_known + len(self.calls)) % 100000:05}", text, ""]
         elif kind is s.CallsKind.ARGUMENTS and self._open is not None:
             self._open[2] += text
         elif kind is s.CallsKind.END and self._open is not None:
@@ -220,7 +264,7 @@ class CallGuide:
     """Holds an answer to calls of the tools; as Guide."""
 
     def __init__(self, engine: Engine, vocabulary: ctypes.c_void_p, writing: CallWriting, tools: bytes, opened: bytes, choice: str,
-                 names: Sequence[str]) -> None:
+                 names: Sequence[str], taken: s.HostCalls) -> None:
         self._engine = engine
         order = s.CallOrder()
         order.format, order.n_format = writing.format, len(writing.format)
@@ -233,6 +277,7 @@ class CallGuide:
         else:
             raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or a tool's name")
         order.name, order.n_name = name, len(name)
+        order.one_call = int(taken is s.HostCalls.ONE_CALL)
         order.thinks = int(bool(writing.writes & _WRITES_THINKING))
         n, problem = ctypes.c_size_t(), s.CallProblem()
         self._check(lib.cria_call_grammar_required(vocabulary, ctypes.byref(order), ctypes.byref(n), ctypes.byref(problem)), problem)

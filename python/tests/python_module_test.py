@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import enum
 import gc
 import json
 import os
@@ -919,6 +920,86 @@ def test_a_function_is_a_tool_by_its_hints_and_docstring():
     for wrong in (lambda *a: 0, lambda **a: 0, 3, "light"):
         with pytest.raises(TypeError):
             cria._tools.tool_of(wrong)
+
+
+class Color(enum.Enum):
+    RED = "red"
+    NONE = None
+    TWO = 2
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 10
+
+
+def paint(color: Color, size: Optional[Size] = None, more: list[Color] = (), kind: Literal["a", Color.TWO] = "a") -> str:
+    return repr((color, size, list(more), kind))
+
+
+def test_enumerations_are_told_by_their_values_and_given_as_members():
+    properties = cria._tools.tool_of(paint)["function"]["parameters"]["properties"]
+    assert properties == {"color": {"enum": ["red", None, 2]}, "size": {"anyOf": [{"enum": [1, 10]}, {"type": "null"}]},
+                          "more": {"type": "array", "items": {"enum": ["red", None, 2]}}, "kind": {"enum": ["a", 2]}}
+    arguments = {"color": "red", "size": 10, "more": [2, "red"], "kind": 2}
+    assert cria._tools.run_call(paint, arguments) == repr((Color.RED, Size.LARGE, [Color.TWO, Color.RED], Color.TWO))
+    assert cria._tools.run_call(paint, {"color": None, "size": None, "kind": "a"}) == repr((Color.NONE, None, [], "a"))
+    assert cria._tools.run_call(paint, {"color": "blue", "size": True}) == repr(("blue", True, [], "a"))  # not held to the schema
+
+    def wrong(a: Literal[b"x"]) -> None: ...
+
+    with pytest.raises(TypeError, match="JSON value"):
+        cria._tools.tool_of(wrong)
+
+
+def test_lone_surrogates_of_calls_and_results_are_replaced(tooled):
+    calls = [{"id": "a\udc00", "function": {"name": "light", "arguments": {"room": "x\ud800y"}}}]
+    said = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "\ud83d", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "a\udc00", "content": "\ud83d\ude00\ud800"}]
+    read = cria._requests.read_parts(said)
+    assert read[1]["calls"] == [(b"light", '{"room": "x\ufffdy"}'.encode(), "a\ufffd".encode())] and read[1]["text"] == "\ufffd".encode()
+    assert read[2]["text"] == "\U0001f600\ufffd".encode() and read[2]["id"] == "a\ufffd".encode()
+    with cria.Model(tooled) as opened:
+        assert isinstance(opened.chat(said, tools=[light], tool_choice="none", seed=1, max_tokens=8), cria.Answer)
+
+        def broken(n: int) -> str:
+            """Breaks."""
+            return "\ud800"
+
+        cria.run_tools(opened, "break", [broken], most_rounds=2, tool_choice="required", seed=1, max_tokens=60)
+
+
+def test_calls_of_a_conversation_have_ids_of_their_own(tooled):
+    with cria.Model(tooled) as opened:
+        first = opened.chat("light", tools=[light], tool_choice="required", seed=5, max_tokens=300)
+        said = [{"role": "user", "content": "light"}, first.message,
+                *({"role": "tool", "tool_call_id": call.id, "content": "done"} for call in first.calls)]
+        second = opened.chat(said, tools=[light], tool_choice="required", seed=5, max_tokens=300)
+        ids = [call.id for call in first.calls + second.calls]
+        assert first.calls and second.calls and len(set(ids)) == len(ids)
+
+
+NO_RESULTS = """{%- if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{% endif %}
+{%- for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no results') }}{% endif %}
+{%- if m.tool_calls %}[assistant]<tool_call>
+{"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments | tojson }}}
+</tool_call>{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"""
+
+
+def test_a_template_without_results_is_refused_by_all(tmp_path):
+    """cria serve, cria run and Python ask one rule."""
+    (tmp_path / "template.jinja").write_text(NO_RESULTS)
+    path = tmp_path / "model.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template",
+                    str(tmp_path / "template.jinja")], check=True, timeout=cli.PATIENCE_S)
+    why = "its chat template has no place for tools, or none for what calls came to"
+    with cria.Model(path) as opened, pytest.raises(cria.CriaError, match=why):
+        opened.chat("light", tools=[light])
+    (tmp_path / "tools.json").write_text(json.dumps([cria._tools.tool_of(light)]))
+    for command in (("run", path, "-p", "light"), ("chat", path)):
+        made = subprocess.run([str(BINARIES / "cria"), *map(str, command), "--tools", str(tmp_path / "tools.json")], input=b"light\n",
+                              capture_output=True, timeout=cli.PATIENCE_S, check=False)
+        assert made.returncode == 3 and why in made.stderr.decode(), made.stderr
 
 
 def test_calls_are_held_to_their_tools(tooled):

@@ -43,6 +43,7 @@ class RuleMaker {
 
   uint8_t reserve();
   uint8_t add(RuleKind kind, uint8_t next);
+  uint8_t id(uint8_t next);
   void set(uint8_t rule, RuleKind kind, uint8_t first, size_t n);
   uint8_t blanks(uint8_t next) { return add(RuleKind::kBlanks, next); }
   void set_fork(uint8_t rule, std::initializer_list<uint8_t> alternatives);
@@ -102,6 +103,12 @@ uint8_t RuleMaker::add(RuleKind kind, uint8_t next) {
   if (rule == json::kNeverRule) return rule;
   rules_->rules[rule].kind = kind;
   rules_->rules[rule].next = next;
+  return rule;
+}
+
+uint8_t RuleMaker::id(uint8_t next) {
+  const uint8_t rule = add(RuleKind::kId, next);
+  if (rule != json::kNeverRule) rules_->rules[rule].n = form_.id_characters();
   return rule;
 }
 
@@ -221,8 +228,8 @@ uint8_t RuleMaker::keys(std::string_view before, CallString list, std::string_vi
 uint8_t RuleMaker::behind_object(uint8_t next) {
   const uint8_t close = text("}", next);
   if (!has(CallString::kIdKeys) || form_.has(format::kCallsNameIsKey)) return close;
-  const uint8_t id = add(RuleKind::kId, text("\"}", next));
-  return fork({close, keys(", \"", CallString::kIdKeys, "\": \"", id)});
+  const uint8_t id_rule = id(text("\"}", next));
+  return fork({close, keys(", \"", CallString::kIdKeys, "\": \"", id_rule)});
 }
 
 // From the opening brace on.
@@ -245,8 +252,8 @@ uint8_t RuleMaker::object_name(Place place, uint8_t name) {
   }
   const uint8_t first = keys("{\"", CallString::kNameKeys, "\": \"", name);
   if (!has(CallString::kIdKeys)) return first;
-  const uint8_t id = add(RuleKind::kId, keys("\", \"", CallString::kNameKeys, "\": \"", name));
-  return fork({first, keys("{\"", CallString::kIdKeys, "\": \"", id)});
+  const uint8_t id_rule = id(keys("\", \"", CallString::kNameKeys, "\": \"", name));
+  return fork({first, keys("{\"", CallString::kIdKeys, "\": \"", id_rule)});
 }
 
 // What ends a block of calls.
@@ -302,8 +309,7 @@ uint8_t RuleMaker::header(uint8_t arguments) {
   const uint8_t open = begin.empty() ? blanks(arguments) : text(begin, arguments);
   uint8_t behind_name = open;
   if (has(CallString::kIdBegin)) {
-    const uint8_t id = add(RuleKind::kId, open);
-    behind_name = fork({open, text(form_.text(CallString::kIdBegin), id)});
+    behind_name = fork({open, text(form_.text(CallString::kIdBegin), id(open))});
   } else if (form_.has(format::kCallsIdHoldsName)) {
     behind_name = fork({open, text(":", add(RuleKind::kIndex, open))});
   }
@@ -312,7 +318,7 @@ uint8_t RuleMaker::header(uint8_t arguments) {
   if (name_begin.empty()) return name;
   const uint8_t first = text(name_begin, name);
   if (form_.has(format::kCallsIdHoldsName)) return first;
-  return fork({first, add(RuleKind::kId, first)});
+  return fork({first, id(first)});
 }
 
 uint8_t RuleMaker::named() {

@@ -123,10 +123,12 @@ void Walk::step_rules(const Reading& r, char byte) {
     case Phase::kToolName:
       if (!is_special_) step_tool_name(r, byte);
       return;
-    case Phase::kRun:
+    case Phase::kRun: {
+      const Rule& rule = schema_->rules->rules[r.rule];
       put_run(r, byte);
-      step_rule(schema_->rules->rules[r.rule].next, r.node, byte);
+      if (rule.kind != RuleKind::kId || r.place >= rule.n) step_rule(rule.next, r.node, byte);
       return;
+    }
     case Phase::kMarker:
       step_marker(r, byte);
       return;
@@ -265,7 +267,10 @@ void Walk::put_run(Reading r, char byte) {
   const Rule& rule = schema_->rules->rules[r.rule];
   uint32_t most = 0;
   if (rule.kind == RuleKind::kBlanks && is_call_blank(byte)) most = kMostBlanks;
-  if (rule.kind == RuleKind::kId && is_id_byte(byte) && !is_special_) most = kMostIdBytes;
+  if (rule.kind == RuleKind::kId && !is_special_) {
+    if (rule.n == 0 && is_id_byte(byte)) most = kMostIdBytes;
+    if (is_letter(byte) || is_digit(byte)) most = rule.n != 0 ? rule.n : kMostIdBytes;
+  }
   if (rule.kind == RuleKind::kIndex && is_digit(byte) && !is_special_) most = kMostIndexDigits;
   ++r.place;
   if (r.place <= most) put(r);

@@ -26,7 +26,7 @@ enum class RuleKind : uint8_t {
   kName,       // one of the tools' names, then next
   kArguments,  // of the tool that was named, then next
   kBlanks,     // none, or some; then next
-  kId,         // letters, digits, - and _; then next
+  kId,         // n letters and digits, or where n is 0, some, - and _ among them; then next
   kIndex,      // a few digits; then next
   kFree,       // text up to one of branches, whose blanks stand for any
   kOpening     // nothing so far: free text of next, or other; text does not begin as a branch

@@ -55,6 +55,14 @@ class ChatTemplates(unittest.TestCase):
         for none in ("\ufeff\ufeff" + text, text + "\0", text + "\0]"):
             self.expect_refused(cli.model(), none, "no JSON")
 
+    def test_metadata_says_why_tools_are_not_stored(self):
+        path = cli.folder() / "shouted.jinja"
+        path.write_text("{% for t in tools or [] %}{{ t.function.name | upper }}{% endfor %}{% for m in messages %}"
+                        "[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}")
+        told = json.loads(cli.cria("info", "--json", cli.model("--chat-template", str(path))).out)["metadata"]
+        self.assertEqual(told["chat_template_tools_problem"], "writes tools in a way that the file cannot store")
+        self.assertNotIn("chat_template_tools_problem", json.loads(cli.cria("info", "--json", cli.model()).out)["metadata"])
+
     def test_a_template_file_and_its_date(self):
         path = TEMPLATES / "dated_headers.jinja"
         model = cli.model("--chat-template", str(path))

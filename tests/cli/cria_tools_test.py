@@ -94,6 +94,50 @@ class Tokenize(unittest.TestCase):
         self.expect_refused("has no place for tools", ASKED, "--tools", self.tools)
 
 
+class Talk(unittest.TestCase):
+    """cria run and cria chat with --tools: calls of the demo, which was not trained to make any."""
+
+    def setUp(self):
+        self.model = cli.model("--chat-template", str(TEMPLATE))
+        self.tools = cli.folder() / "talk_tools.json"
+        self.tools.write_text(json.dumps([{"type": "function", "function": {"name": "light", "parameters": {
+            "type": "object", "properties": {"room": {"enum": ["kitchen", "hall"]}}, "required": ["room"]}}}]))
+        self.options = ("--tools", self.tools, "--tool-choice", "required", "--seed", "1")
+
+    def run_tools(self, *options):
+        return cli.cria("run", self.model, "-p", "light", *self.options, *options)
+
+    def chat(self, *lines):
+        return cli.cria("chat", self.model, *self.options, "-n", "200", stdin="".join(line + "\n" for line in lines))
+
+    def test_a_call_that_is_cut_is_shown_as_far_as_it_came(self):
+        whole = self.run_tools()
+        self.assertEqual(whole.code, cli.DONE, whole.err)
+        first = json.loads(whole.out.splitlines()[0])
+        self.assertEqual(first["name"], "light")
+        for n_tokens in (3, 8, 12):
+            cut = self.run_tools("-n", n_tokens)
+            self.assertEqual(cut.code, cli.INCOMPLETE, cut.err)
+            self.assertIn("the call is not finished: --max-tokens", cut.err)
+            self.assertTrue(cut.out.strip(), n_tokens)
+            self.assertTrue('<tool_call>\n{"name": "light", "arguments": {"room": "'.startswith(cut.out.strip()[:20]), cut.out)
+
+    def test_lines_of_a_pipe_may_be_commands(self):
+        asked = self.chat("light")
+        calls = asked.out.splitlines()
+        self.assertTrue(calls and asked.code == cli.DONE, asked.err)
+        # Where a result is awaited: the conversation begins anew, and its first answer is the same.
+        again = self.chat("light", "/reset", "light")
+        self.assertEqual(again.code, cli.DONE, again.err)
+        self.assertEqual(json.loads(again.out.splitlines()[0]), json.loads(calls[0]))
+        self.assertGreater(len(again.out.splitlines()), len(calls))
+        for word in ("/exit", "/quit"):
+            self.assertEqual(self.chat("light", word, "dark").out, asked.out)
+        # A result, however it begins.
+        results = [" /reset"] * len(calls)
+        self.assertGreater(len(self.chat("light", *results).out.splitlines()), len(calls))
+
+
 class Calls(unittest.TestCase):
     def setUp(self):
         self.model = cli.folder() / "calls.cria"

@@ -163,9 +163,17 @@ class Responses(unittest.TestCase):
         refuses_item("nothing is stored", {"type": "item_reference", "id": "msg_1"})
         refuses_item("no JSON object", {"type": "function_call", "call_id": "1", "name": "f", "arguments": "[1"})
         refuses_item("item 2 has a content that is neither", {"type": "function_call_output", "call_id": "1", "output": 3})
+        deep = '{"a":' * 40 + "1" + "}" * 40
+        refuses_item("the chat template needs arguments", {"type": "function_call", "call_id": "1", "name": "f", "arguments": deep})
         self.refuses("tools", "tool 1", tools=[{"type": "web_search"}])
         self.refuses("tools", "tool 2", tools=[ADD, AS_CHAT])
         self.refuses("tool_choice", "no tool of the request", tools=[ADD], tool_choice={"type": "function", "name": "sub"})
+        self.refuses("tools", "tool 1 has a strict that is neither true nor false", tools=[{**ADD, "strict": "yes"}])
+        self.refuses("tools", "tool 2 has a description that is no text", tools=[ADD, {**ADD, "name": "sub", "description": 3}])
+        self.refuses("metadata", "metadata must be", metadata="x")
+        schema = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+        self.refuses("strict", "strict must be", text={"format": {**schema, "strict": 1}})
+        self.refuses("description", "description must be", text={"format": {**schema, "description": []}})
         self.refuses("previous_response_id", "not stored", previous_response_id="resp_1")
         self.refuses("background", "not stored", background=True)
         self.refuses("text.format", "of the type 'xml'", text={"format": {"type": "xml"}})

@@ -83,6 +83,48 @@ class Tools(unittest.TestCase):
             choice = self.ask(tool_choice={"type": "function", "function": {"name": "light"}}, seed=seed, parallel_tool_calls=False)
             self.check_calls(choice, ["light"])
 
+    def test_a_stop_text_inside_a_call_ends_the_answer_there(self):
+        """Nothing of the call is told, in no way."""
+        for stop in ('"arguments"', "_call>", "tool_c"):
+            members = {"tool_choice": "required", "stop": stop, "parallel_tool_calls": False, "seed": 1}
+            choice = self.ask(**members)
+            self.assertEqual(choice["finish_reason"], "stop")
+            self.assertFalse(choice["message"].get("content") or choice["message"].get("tool_calls"), choice)
+            for event in self.events(**members):
+                for each in event["choices"] if event != "[DONE]" else []:
+                    self.assertFalse(each["delta"].get("content"), event)
+
+    def test_ids_of_another_kind_than_the_templates_are_replaced(self):
+        """As Mistral Small's template, which takes ids of nine characters alone."""
+        path = cli.folder() / "ids.jinja"
+        check = "{% if not id or id|length != 9 %}{{ raise_exception('id') }}{% endif %}"
+        path.write_text("{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}{% for m in messages %}"
+                        "{% if m.role == 'tool' %}{% set id = m.tool_call_id %}" + check + "[result {{ id }}]{{ m.content }}"
+                        "{% elif m.tool_calls %}[assistant]{% for c in m.tool_calls %}{% set id = c.id %}" + check +
+                        '<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ id }}"}'
+                        "\n</tool_call>{% endfor %}{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}"
+                        "{% if add_generation_prompt %}[assistant]{% endif %}")
+        history = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "call_of_another_kind", "type": "function", "function": {"name": "add", "arguments": '{"a": 7, "b": 8}'}}]},
+            {"role": "tool", "tool_call_id": "call_of_another_kind", "content": "15"}]
+        with Server(model=cli.model("--chat-template", str(path))) as server:
+            said = server.post("/apply-template", {"messages": history, "tools": [ADD]})
+            self.assertEqual(said.status, 200, said.raw)
+            self.assertEqual(said.body["prompt"].count("call00000"), 2)
+            self.assertNotIn("another", said.body["prompt"])
+            asked = {"messages": QUESTION, "tools": [ADD], "max_tokens": 200, "tool_choice": "required", "seed": 1}
+            for call in server.post(CHAT, asked).body["choices"][0]["message"].get("tool_calls", []):
+                self.assertRegex(call["id"], r"\A[0-9A-Za-z]{9}\Z")
+
+    def test_members_of_tools_have_their_kinds(self):
+        for wrong, said in (({"strict": "true"}, "tool 1 has a strict"), ({"description": {}}, "tool 1 has a description")):
+            other = {**ADD["function"], **wrong}
+            self.refuses("tools", said, tools=[{"type": "function", "function": other}])
+            self.refuses("functions", said, tools=None, functions=[other])
+        self.ask(tools=[function("f", {}, strict=None, description=None)], tool_choice="none", max_tokens=4)
+        schema = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}, "strict": "true"}}
+        self.refuses("strict", "strict must be", tools=None, response_format=schema)
+
     def test_none_means_text(self):
         for seed in range(4):
             choice = self.ask(tool_choice="none", seed=seed, temperature=2.0)

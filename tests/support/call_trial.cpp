@@ -47,6 +47,7 @@ std::vector<uint8_t> stored_call_form(const json& form) {
   for (const json& flag : form.value("flags", json::array())) {
     header.flags |= 1U << index_of(kFlagNames, flag);
   }
+  header.flags |= form.value("id_characters", 0U) << format::kCallIdCharacters;
   std::string strings;
   for (size_t i = 0; i < format::kCallStrings; ++i) {
     const size_t before = strings.size();

@@ -180,10 +180,28 @@ class MessageReader {
   const size_t index_;
 };
 
+// The same for the same conversation, and of nine letters and digits: Mistral takes no other.
+std::string new_id(uint32_t number) {
+  constexpr uint32_t kMostIds = 100000;
+  return text_of("call%05u", number % kMostIds);
+}
+
 }  // namespace
 
 std::string tool_name(std::string_view tool) {
   return Json::parse(*raw_member(tool, {"function", "name"}));
+}
+
+void check_function(const char* member, size_t index, const Json& function) {
+  const std::string which = "tool " + std::to_string(index + 1);
+  const Json* const strict = find(function, "strict");
+  if (strict != nullptr && !strict->is_boolean()) {
+    throw ConversationError(member, which + " has a strict that is neither true nor false");
+  }
+  const Json* const description = find(function, "description");
+  if (description != nullptr && !description->is_string()) {
+    throw ConversationError(member, which + " has a description that is no text");
+  }
 }
 
 void add_function(std::string_view raw, Conversation* conversation) {
@@ -242,9 +260,7 @@ void complete_calls(Conversation* conversation) {
   for (ConversationMessage& m : conversation->messages) {
     if (!m.calls.empty()) open.clear();
     for (ConversationCall& call : m.calls) {
-      // The same for the same conversation, and of nine letters and digits: Mistral takes no other.
-      constexpr uint32_t kMostIds = 100000;
-      if (call.id.empty()) call.id = text_of("call%05u", n_ids++ % kMostIds);
+      if (call.id.empty()) call.id = new_id(n_ids++);
       open.push_back(&call);
     }
     if (m.role != CRIA_TOOL) continue;
@@ -267,9 +283,27 @@ const char* complete_for(cria_workspace* workspace, Conversation* conversation) 
   if (refusal == nullptr) return nullptr;
   Conversation completed = *conversation;
   complete_calls(&completed);
-  if (const char* const reason = refusal_of(completed)) return reason;
+  const char* reason = refusal_of(completed);
+  if (reason != nullptr) {
+    renew_ids(&completed);
+    if (refusal_of(completed) != nullptr) return reason;
+  }
   *conversation = std::move(completed);
   return nullptr;
+}
+
+void renew_ids(Conversation* conversation) {
+  std::unordered_map<std::string, std::string> renewed;  // by id, the latest: ids come again
+  uint32_t n_ids = 0;
+  for (ConversationMessage& m : conversation->messages) {
+    for (ConversationCall& call : m.calls) {
+      std::string id = new_id(n_ids++);
+      if (!call.id.empty()) renewed.insert_or_assign(call.id, id);
+      call.id = std::move(id);
+    }
+    if (const auto found = renewed.find(m.id); found != renewed.end()) m.id = found->second;
+  }
+  complete_calls(conversation);
 }
 
 void read_tools(const Json& list, std::string_view raw, Conversation* conversation) {
@@ -278,6 +312,7 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
   const std::vector<std::string_view> raws = raw_elements(raw);
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
     const Json* const type = list[i].is_object() ? find(list[i], "type") : nullptr;
+    if (const Json* const function = named_function(list[i])) check_function(kTools, i, *function);
     if (named_function(list[i]) != nullptr && type != nullptr) {
       conversation->tools.emplace_back(raws[i]);
     } else if (named_function(list[i]) != nullptr) {
@@ -299,6 +334,7 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
     if (name == nullptr || !name->is_string()) {
       throw ConversationError(kFunctions, "function " + std::to_string(i + 1) + " has no name");
     }
+    check_function(kFunctions, i, list[i]);
     add_function(raws[i], conversation);
   }
   check_tools(kFunctions, *conversation);

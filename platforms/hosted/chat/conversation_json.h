@@ -45,9 +45,18 @@ void name_results(Conversation* conversation);
 // results without either those of the call that they answer, the first without a result.
 void complete_calls(Conversation* conversation);
 
-// Does so where the template refuses the conversation without, and takes it then. Null, or why it
-// is refused all the same, as cria_chat_refusal says it.
+// Gives all calls such ids, and the results of a call its new one: for templates that take ids of
+// their own kind alone.
+void renew_ids(Conversation* conversation);
+
+// Completes calls where the template refuses the conversation without, or else renews its ids, and
+// takes it then. Null, or why it is refused all the same, as cria_chat_refusal says it.
 const char* complete_for(cria_workspace* workspace, Conversation* conversation);
+
+// Throws ConversationError, naming the member that it comes from, for a function, number index of
+// several, whose description is no text or whose strict is neither true nor false; null counts as
+// nothing.
+void check_function(const char* member, size_t index, const nlohmann::json& function);
 
 // The name of a tool that a conversation has.
 std::string tool_name(std::string_view tool);

@@ -90,20 +90,6 @@ void print_summary(const PrefillResult& prefilled, size_t n_cached, const Genera
   print_notice(line);
 }
 
-// What an unfinished document ended for.
-const char* ending_of(Stop stop) {
-  switch (stop) {
-    case Stop::kLimit:
-      return "--max-tokens";
-    case Stop::kContextFull:
-      return "the context is full";
-    case Stop::kOutputClosed:
-      return "nobody reads it";
-    default:
-      return "Ctrl-C";
-  }
-}
-
 }  // namespace
 
 ExitCode run_command(const RunOptions& options) {

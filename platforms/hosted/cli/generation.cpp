@@ -19,6 +19,19 @@ PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> token
   return {status == CRIA_OK ? tokens.size() : 0, monotonic_seconds() - started};
 }
 
+const char* ending_of(Stop stop) {
+  switch (stop) {
+    case Stop::kLimit:
+      return "--max-tokens";
+    case Stop::kContextFull:
+      return "the context is full";
+    case Stop::kOutputClosed:
+      return "nobody reads it";
+    default:
+      return "Ctrl-C";
+  }
+}
+
 Generation generate(const ModelSession& model, const cria_sampling& sampling,
                     const GenerationLimits& limits, TokenSink* sink) {
   cria_session* const session = model.session();

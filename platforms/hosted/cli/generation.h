@@ -37,6 +37,9 @@ class TokenGuide {
 // kDocument: the guide is closed.
 enum class Stop { kEndToken, kDocument, kLimit, kContextFull, kInterrupted, kOutputClosed };
 
+// What something that is not finished ended for, for people: "--max-tokens".
+const char* ending_of(Stop stop);
+
 struct GenerationLimits {
   uint32_t max_tokens;
   bool ignore_end;

@@ -41,8 +41,10 @@ uint32_t context_of(const CommonOptions& common) {
   return ModelFile(common.model_path, common.mapping).info().planned_context;
 }
 
-ExitCode exit_code_of(const Generation& made) {
-  return made.stop == Stop::kInterrupted ? ExitCode::kInterrupted : ExitCode::kDone;
+// Says so where a call is cut.
+void report_cut(const ToolTalk& talk, const Generation& made) {
+  if (!talk.is_cut()) return;
+  print_notice(std::string("the call is not finished: ") + ending_of(made.stop));
 }
 
 uint32_t limit_of(const SamplingOptions& sampling) {
@@ -66,7 +68,11 @@ ExitCode answer_with_tools(const RunOptions& options, const std::string& questio
   TextStream out(STDOUT_FILENO);
   const InterruptGuard guard(SecondInterrupt::kEndsProgram);
   talk.say(question);
-  return exit_code_of(talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out));
+  const Generation made =
+      talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out);
+  report_cut(talk, made);
+  if (made.stop == Stop::kInterrupted) return ExitCode::kInterrupted;
+  return talk.is_cut() ? ExitCode::kIncomplete : ExitCode::kDone;
 }
 
 ExitCode chat_with_tools(const ChatOptions& options) {
@@ -91,11 +97,13 @@ ExitCode chat_with_tools(const ChatOptions& options) {
     const LineResult got = messages.next(&message);
     if (got == LineResult::kInterrupted && !is_interactive) return ExitCode::kInterrupted;
     if (got != LineResult::kLine) return ExitCode::kDone;
-    if (message.may_be_command && message.text == "/reset") {
+    // No command writes a file, so that lines of a pipe may be some.
+    const bool may_be_command = message.may_be_command || !is_interactive;
+    if (may_be_command && message.text == "/reset") {
       talk.reset();
       continue;
     }
-    if (message.may_be_command && (message.text == "/exit" || message.text == "/quit")) {
+    if (may_be_command && (message.text == "/exit" || message.text == "/quit")) {
       return ExitCode::kDone;
     }
     if (message.text.empty() && !talk.waits()) continue;
@@ -106,6 +114,7 @@ ExitCode chat_with_tools(const ChatOptions& options) {
       const Generation made =
           talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out);
       if (made.stop == Stop::kOutputClosed) return ExitCode::kDone;
+      report_cut(talk, made);
       if (made.stop == Stop::kInterrupted && !is_interactive) return ExitCode::kInterrupted;
     } catch (const ProgramError& error) {
       if (!is_interactive || error.code() == ExitCode::kIo) throw;

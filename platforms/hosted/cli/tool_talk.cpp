@@ -12,6 +12,7 @@
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/serve/json_text.h"
+#include "platforms/hosted/session/tool_rounds.h"
 
 namespace cria::hosted {
 namespace {
@@ -35,6 +36,7 @@ class CallGuide final : public TokenGuide {
     model_.check(grammar_->mask(state_, logits, nullptr, nullptr));
   }
   void accept(uint32_t token) override { model_.check(grammar_->accept(&state_, token)); }
+  bool is_open() { return grammar_->progress(state_) == AnswerGuide::Progress::kOpen; }
   bool is_closed() override { return grammar_->progress(state_) == AnswerGuide::Progress::kClosed; }
   size_t forced(std::span<uint32_t> tokens) override {
     size_t n_tokens = 0;
@@ -65,14 +67,35 @@ class CallSink final : public TokenSink {
     return out_->closed() ? Wish::kEnough : Wish::kMore;
   }
 
-  ConversationMessage finish(bool is_cut) {
+  // is_in_call: the answer ended inside of one, which is no part of the message.
+  ConversationMessage finish(bool is_cut, bool is_in_call) {
     take(reader_.read(decoder_.finish()));
-    take(reader_.finish(is_cut));
+    if (is_in_call) {
+      put_rest();
+    } else {
+      take(reader_.finish(is_cut));
+    }
     out_->end_line();
     return std::move(message_);
   }
 
  private:
+  // What came of a call that is cut: where its name was told, that and the arguments so far, else
+  // its text.
+  void put_rest() {
+    out_->end_line();
+    bool is_told = is_open_;
+    if (is_open_) out_->put(call_.name + " " + call_.arguments);
+    for (const AnswerPart& part : reader_.finish(false)) {
+      is_told = is_told || part.kind == CRIA_CALLS_BEGIN;
+      if (part.kind == CRIA_CALLS_BEGIN) out_->put(part.text + " ");
+      const bool is_rest =
+          part.kind == CRIA_CALLS_TEXT || (is_told && part.kind == CRIA_CALLS_ARGUMENTS);
+      if (is_rest) out_->put(part.text);
+    }
+    out_->flush();
+  }
+
   void take(const std::vector<AnswerPart>& parts) {
     for (const AnswerPart& part : parts) {
       switch (part.kind) {
@@ -85,6 +108,7 @@ class CallSink final : public TokenSink {
           break;
         case CRIA_CALLS_BEGIN:
           call_ = {part.text, {}, part.id};
+          is_open_ = true;
           break;
         case CRIA_CALLS_ARGUMENTS:
           call_.arguments += part.text;
@@ -96,8 +120,10 @@ class CallSink final : public TokenSink {
                   .take() +
               "\n");
           message_.calls.push_back(std::move(call_));
+          is_open_ = false;
           break;
         case CRIA_CALLS_BROKEN:
+          is_open_ = false;
           break;
       }
     }
@@ -109,6 +135,7 @@ class CallSink final : public TokenSink {
   CallReader reader_;
   TextStream* out_;
   ConversationCall call_;
+  bool is_open_ = false;  // the call has begun and is not whole
   ConversationMessage message_;
 };
 
@@ -121,8 +148,14 @@ ToolTalk::ToolTalk(const ModelSession& model, Conversation conversation, ToolCho
       beginning_(std::move(conversation)),
       choice_(std::move(choice)),
       conversation_(beginning_) {
-  if (writing_->writes(CRIA_WRITES_CALLS)) return;
-  refuse(model.path() + ": does not say how the model writes calls of tools");
+  if (!writing_->writes(CRIA_WRITES_CALLS)) {
+    refuse(model.path() + ": does not say how the model writes calls of tools");
+  }
+  const ToolRounds rounds = tool_rounds_of(model.info(), model.workspace());
+  if (!rounds.are_taken) {
+    refuse(model.path() + ": the model calls no tools: its chat template " + kTakesNoRounds);
+  }
+  takes_several_ = rounds.of_several;
 }
 
 uint64_t ToolTalk::text_bytes(const Conversation& conversation, uint32_t context) {
@@ -174,6 +207,7 @@ Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, 
   read_prompt(tokens);
   cria_call_order order = order_of(reading, choice_.name);
   order.choice = choice_.choice;
+  order.one_call = takes_several_ ? 0 : 1;
   order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
   std::string problem;
   const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);
@@ -183,7 +217,8 @@ Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, 
   const Generation made = generate(
       model_, sampling, {.max_tokens = max_tokens, .ignore_end = false, .guide = &guide}, &sink);
   const bool is_cut = made.stop != Stop::kEndToken && made.stop != Stop::kDocument;
-  conversation_.messages.push_back(sink.finish(is_cut));
+  is_cut_ = is_cut && guide.is_open();
+  conversation_.messages.push_back(sink.finish(is_cut, is_cut_));
   n_open_ = conversation_.messages.back().calls.size();
   return made;
 }

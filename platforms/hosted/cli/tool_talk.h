@@ -25,7 +25,7 @@ struct ToolChoice {
 class ToolTalk {
  public:
   // conversation is what was said so far, with its tools. Throws ProgramError kInvalidInput where
-  // the model calls no tools.
+  // the model calls no tools, or its template does not take what calls came to.
   ToolTalk(const ModelSession& model, Conversation conversation, ToolChoice choice);
 
   // Longest text that a workspace encodes for it.
@@ -42,7 +42,10 @@ class ToolTalk {
 
   // Answers what was said last, and writes it: text as it comes, each call as a line of JSON,
   // {"name", "arguments"}; thinking is left out. Throws ProgramError where it cannot be asked.
+  // Of a call that is cut what came of it is written as the model wrote it.
   Generation answer(const cria_sampling& sampling, uint32_t max_tokens, TextStream* out);
+  // Whether the newest answer ended inside a call, or before one that must come.
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
 
  private:
   void read_prompt(const std::vector<uint32_t>& tokens) const;
@@ -53,6 +56,8 @@ class ToolTalk {
   const Conversation beginning_;
   const ToolChoice choice_;
   Conversation conversation_;
+  bool takes_several_ = false;  // calls in one answer
+  bool is_cut_ = false;
   size_t n_open_ = 0;  // calls of the last answer without a result
 };
 

@@ -56,6 +56,16 @@ cria_host* cria_host_open(const char* path, const cria_host_options* options,
 /* Ends the threads and gives the memory back. Null is nothing to close. */
 void cria_host_close(cria_host* host);
 
+/* How many calls of tools a model may make in one answer, as the cria program has it. */
+typedef enum cria_host_calls {
+  CRIA_HOST_NO_CALLS = 0, /* the chat template has no place for tools, or none for what their calls
+                             came to; or it is not known how the model writes calls */
+  CRIA_HOST_ONE_CALL = 1, /* the template takes no two calls with their results */
+  CRIA_HOST_ANY_CALLS = 2
+} cria_host_calls;
+/* Asks the chat template, with the workspace. */
+cria_host_calls cria_host_calls_taken(cria_host* host);
+
 /* Nonzero: steps return CRIA_CANCELLED within one layer's time, until this is called with zero.
  * From any thread. */
 void cria_host_cancel(cria_host* host, int is_cancelled);

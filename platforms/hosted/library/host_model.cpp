@@ -6,12 +6,14 @@
 #include <new>
 #include <string>
 
+#include <cria_calls.h>
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/thread_pool.h"
 #include "platforms/hosted/library/cria_host.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/status_error.h"
+#include "platforms/hosted/session/tool_rounds.h"
 
 namespace cria::hosted {
 namespace {
@@ -132,6 +134,21 @@ cria_host* cria_host_open(const char* path, const cria_host_options* options,
 }
 
 void cria_host_close(cria_host* host) { delete static_cast<OpenModel*>(host); }
+
+cria_host_calls cria_host_calls_taken(cria_host* host) {
+  size_t n_bytes = 0;
+  const void* const format = host != nullptr ? cria_call_format(host->model, &n_bytes) : nullptr;
+  if (format == nullptr || (cria_calls_written(format, n_bytes) & CRIA_WRITES_CALLS) == 0) {
+    return CRIA_HOST_NO_CALLS;
+  }
+  try {
+    const auto rounds = cria::hosted::tool_rounds_of(host->info, host->workspace);
+    if (!rounds.are_taken) return CRIA_HOST_NO_CALLS;
+    return rounds.of_several ? CRIA_HOST_ANY_CALLS : CRIA_HOST_ONE_CALL;
+  } catch (const std::bad_alloc&) {
+    return CRIA_HOST_NO_CALLS;
+  }
+}
 
 void cria_host_cancel(cria_host* host, int is_cancelled) {
   if (host != nullptr) static_cast<OpenModel*>(host)->cancel(is_cancelled != 0);

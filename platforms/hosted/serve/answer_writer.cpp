@@ -42,6 +42,9 @@ std::string new_call_id() {
   return id;
 }
 
+// Whether what an answer was in when it ended is not told: a stop string may stand inside a call.
+bool is_cut(AnswerEnd end) { return end != AnswerEnd::kEndToken && end != AnswerEnd::kDocument; }
+
 bool is_stop(AnswerEnd end) {
   return end == AnswerEnd::kEndToken || end == AnswerEnd::kStopString ||
          end == AnswerEnd::kDocument;
@@ -151,7 +154,7 @@ std::string AnswerWriter::tell_parts(size_t prompt, AnswerPiece piece,
 // A whole answer's text.
 void AnswerWriter::take_apart(Choice* choice) {
   std::vector<AnswerPart> parts = reader_of(choice).read(choice->text);
-  std::vector<AnswerPart> rest = choice->reader->finish(!is_stop(choice->summary.end));
+  std::vector<AnswerPart> rest = choice->reader->finish(is_cut(choice->summary.end));
   parts.insert(parts.end(), std::make_move_iterator(rest.begin()),
                std::make_move_iterator(rest.end()));
   choice->reader = nullptr;
@@ -175,7 +178,7 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
     rest.choice = summary.choice;
     rest.n_cached = summary.n_cached;
     rest.prefill_seconds = summary.prefill_seconds;
-    events += tell_parts(prompt, rest, reader_of(&choice).finish(!is_stop(summary.end)), &choice);
+    events += tell_parts(prompt, rest, reader_of(&choice).finish(is_cut(summary.end)), &choice);
     choice.reader = nullptr;
   }
   return events + event_of(end_event(prompt, choice));

@@ -44,6 +44,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "max_output_tokens",
     "max_tokens",
     "messages",
+    "metadata",
     "min_p",
     "model",
     "n",

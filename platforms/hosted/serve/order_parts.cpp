@@ -33,7 +33,7 @@ uint32_t lead_of(TextService* text, const Conversation& conversation,
       {messages.begin(), question + 1}, conversation.tools, conversation.thinking};
   other.messages.back().text = question->text.starts_with('a') ? "b" : "a";
   try {
-    const std::vector<uint32_t> tokens = text->encode_chat(other).tokens;
+    const std::vector<uint32_t> tokens = text->encode_chat(other, "messages").tokens;
     const auto differs =
         std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end()).first;
     return static_cast<uint32_t>(differs - prompt.begin());
@@ -87,6 +87,11 @@ void set_reading(const OrderContext& context, const RequestedConversation& asked
 
 }  // namespace
 
+void check_schema_words(const Fields& fields) {
+  static_cast<void>(fields.flag("strict", false));
+  static_cast<void>(fields.text("description"));
+}
+
 // An answer without its schema would be one to another request.
 std::string_view text_of_schema(const std::string& body,
                                 std::initializer_list<std::string_view> names) {
@@ -138,7 +143,9 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
   if (type == "json_schema") {
     const Json* const named = members.object("json_schema");
     if (named == nullptr) check_is_schema(nullptr);
-    check_is_schema(Fields(*named).find("schema"));
+    const Fields named_members(*named);
+    check_is_schema(named_members.find("schema"));
+    check_schema_words(named_members);
     return set_schema(context, fields, text_of_schema(body, {kFormat, "json_schema", "schema"}),
                       kFormat, request);
   }
@@ -157,7 +164,7 @@ void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answe
 
 void put_conversation(const OrderContext& context, const RequestedConversation& asked,
                       AnswerRequest answer, AnswerOrder* order) {
-  Encoded prompt = context.text->encode_chat(asked.text);
+  Encoded prompt = context.text->encode_chat(asked.text, asked.member);
   check_prompt(context, prompt);
   if (context.engine->keeps_prefixes()) {
     answer.n_lead = lead_of(context.text, asked.text, prompt.tokens);

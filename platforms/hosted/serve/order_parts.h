@@ -20,6 +20,9 @@ uint32_t flag_to_parse(const RequestFields& fields);
 
 inline constexpr std::string_view kAnyObject = R"({"type":"object"})";
 
+// Throws ApiError where strict is no flag or description no text; nothing else comes of them.
+void check_schema_words(const Fields& fields);
+
 // The text of a schema, of a member that was parsed, as the body has it.
 std::string_view text_of_schema(const std::string& body,
                                 std::initializer_list<std::string_view> names);

@@ -83,30 +83,7 @@ TextService::TextService(const ModelSession& model)
   if (!has_tokenizer()) return;
   make(&short_);
   make(&long_);
-  if (!has_chat() || !writing_->writes(CRIA_WRITES_CALLS)) return;
-  calls_tools_ = takes_rounds({}) && takes_rounds({1}) && takes_rounds({1, 1});
-  calls_several_ = calls_tools_ && takes_rounds({2});
-}
-
-// Whether the template takes a question with a tool, and rounds of so many calls and their results.
-bool TextService::takes_rounds(std::initializer_list<size_t> n_calls) {
-  Conversation text = {
-      {{CRIA_USER, "q"}},
-      {R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
-       R"({"type": "object", "properties": {}}}})"}};
-  size_t n_ids = 0;
-  for (const size_t n : n_calls) {
-    ConversationMessage answer = {CRIA_ASSISTANT, {}};
-    std::vector<ConversationMessage> results;
-    for (size_t i = 0; i < n; ++i) {
-      const std::string id = "call0000" + std::to_string(n_ids++);
-      answer.calls.push_back({"f", "{}", id});
-      results.push_back({CRIA_TOOL, "r", {}, {}, "f", id});
-    }
-    text.messages.push_back(std::move(answer));
-    for (ConversationMessage& result : results) text.messages.push_back(std::move(result));
-  }
-  return refusal(ConversationView(text, CRIA_TURN_OPENED).get()) == nullptr;
+  if (writing_->writes(CRIA_WRITES_CALLS)) rounds_ = tool_rounds_of(model.info(), short_.workspace);
 }
 
 const char* TextService::refusal(const cria_conversation* conversation) {
@@ -188,7 +165,7 @@ void TextService::complete(Conversation* conversation) {
   (void)complete_for(short_.workspace, conversation);  // encode_chat says why it is refused
 }
 
-Encoded TextService::encode_chat(const Conversation& text) {
+Encoded TextService::encode_chat(const Conversation& text, const char* member) {
   if (is_for_embeddings()) {
     throw ApiError(ErrorKind::kNotSupported,
                    "the model makes embeddings and holds no conversations; use /v1/embeddings");
@@ -201,8 +178,7 @@ Encoded TextService::encode_chat(const Conversation& text) {
   }
   const ConversationView view(text, CRIA_TURN_OPENED);
   if (const char* const reason = refusal(view.get())) {
-    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
-                   "messages");
+    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason, member);
   }
   Encoded result = {};
   const auto overflow = [&] {
@@ -272,7 +248,7 @@ std::string TextService::opening(const Conversation& conversation) {
 }
 
 std::string TextService::chat_text(const Conversation& conversation) {
-  const Encoded encoded = encode_chat(conversation);
+  const Encoded encoded = encode_chat(conversation, "messages");
   if (encoded.is_counted) refuse_length(encoded.n_tokens);
   std::string text = text_by(&cria_chat_text, conversation);
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);

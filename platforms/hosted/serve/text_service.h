@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "platforms/hosted/session/answer_parts.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/tool_rounds.h"
 
 namespace cria::hosted {
 
@@ -45,11 +45,11 @@ class TextService {
     return has_tokenizer() && model_.info().chat_template != 0 && !is_for_embeddings();
   }
 
-  // How the model writes calls and thinking; and whether its template shows it tools and what calls
-  // came to, two rounds of it. Of several calls at once some take no results.
+  // How the model writes calls and thinking; and whether its template takes rounds of calls and
+  // their results (session/tool_rounds.h), also of several at once.
   [[nodiscard]] const std::shared_ptr<const CallWriting>& writing() const { return writing_; }
-  [[nodiscard]] bool calls_tools() const { return calls_tools_; }
-  [[nodiscard]] bool calls_several() const { return calls_several_; }
+  [[nodiscard]] bool calls_tools() const { return rounds_.are_taken; }
+  [[nodiscard]] bool calls_several() const { return rounds_.of_several; }
   [[nodiscard]] bool thinks() const { return writing_->writes(CRIA_WRITES_THINKING); }
 
   // Such a model was not trained to answer.
@@ -68,8 +68,8 @@ class TextService {
   // Gives calls and results what the template asks for, where it can be known.
   void complete(Conversation* conversation);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
-  // reason.
-  Encoded encode_chat(const Conversation& conversation);
+  // reason, naming the member of the request that the conversation comes from.
+  Encoded encode_chat(const Conversation& conversation, const char* member);
   // What the template has opened of the answer to a conversation that encode_chat takes: the end
   // of this.
   std::string opening(const Conversation& conversation);
@@ -97,7 +97,6 @@ class TextService {
     std::mutex mutex;
   };
   void make(Place* place);
-  [[nodiscard]] bool takes_rounds(std::initializer_list<size_t> n_calls);
   [[nodiscard]] const char* refusal(const cria_conversation* conversation);
   // As long_ writes it.
   using WriteText = decltype(&cria_chat_text);
@@ -111,8 +110,7 @@ class TextService {
   Place short_;
   Place long_;
   std::shared_ptr<const CallWriting> writing_;
-  bool calls_tools_ = false;
-  bool calls_several_ = false;
+  ToolRounds rounds_;
 };
 
 }  // namespace cria::hosted

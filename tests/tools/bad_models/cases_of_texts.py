@@ -171,14 +171,14 @@ def chat():
     raw = chat_template()
     yield bad_chat("kind_0", "kind is 1 to 13", chat_template(kind=0))
     yield bad_chat("kind_14", "kind is 1 to 13", chat_template(kind=14), kept=False)
-    yield bad_chat("flag_24", "unknown flags are zero", chat_template(flags=1 << 24))
-    yield bad_chat("flag_7", "unknown flags are zero", chat_template(flags=1 << 7))
+    yield bad_chat("flag_25", "unknown flags are zero", chat_template(flags=1 << 25))
+    yield bad_chat("flag_27", "unknown flags are zero", chat_template(flags=1 << 27))
     yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
     yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
     yield bad_chat("short", "a template has a header", raw[:103])
-    for name, style in (("form_6", (6, 0, 0, 0)), ("tags_indented", (5, 2, 0, 0)), ("tags_flag_0", (5, 0, 0, 1)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
+    for name, style in (("form_7", (7, 0, 0, 0)), ("tags_indented", (5, 2, 0, 0)), ("tags_flag_0", (5, 0, 0, 1)), ("members_flag_2", (6, 0, 0, 4)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
         yield bad_chat(f"style_{name}", "a value is written in a known way", chat_template(styles=bytes(24) + bytes(style)),
-                       kept=name == "form_6")
+                       kept=name == "form_7")
     yield bad_chat("style_tags_of_result", "tags are for tools", chat_template(styles=bytes(20) + bytes((5, 0, 0, 0, 0, 0, 0, 0))))
     yield bad_chat("tags_of_whole", "tags are for functions",
                    chat_template(strings={TOOL: b"\0w"}, styles=bytes(24) + bytes((5, 0, 0, 0))))
@@ -235,6 +235,7 @@ def calls():
             ("short", "a form has a header", call_form()[:79]),
             ("kind_5", "kind is 0 to 4", call_form(kind=5)),
             ("flag_3", "unknown flags are zero", call_form(flags=1 << 3)),
+            ("ids_65", "ids have at most 64 characters", call_form(flags=65 << 8)),
             ("cut_off", "the strings end the form", call_form()[:-1]),
             ("longer", "the strings end the form", call_form() + b"x"),
             ("string_most", "a string lies in the form", call_form(sizes={CALLS_END: 0xFFFFFFFF})),

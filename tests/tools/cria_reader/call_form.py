@@ -3,7 +3,7 @@ import struct
 
 from cria_reader.refusal import require
 
-N_STRINGS, N_LISTS, N_KINDS, KNOWN_FLAGS = 18, 8, 5, 7
+N_STRINGS, N_LISTS, N_KINDS, KNOWN_FLAGS, MOST_ID = 18, 8, 5, 7, 64
 HEADER_BYTES = 4 * (2 + N_STRINGS)
 MOST_TEXTS, MOST_TEXT = 8, 96
 NONE, JSON, PYTHON, TAGS = 0, 1, 2, 4
@@ -19,7 +19,7 @@ def check_text(text):
 def check_call_form(raw):
     require(len(raw) >= HEADER_BYTES, "the size of the form of calls")
     kind, flags, *sizes = struct.unpack_from(f"<{2 + N_STRINGS}I", raw)
-    require(kind < N_KINDS and flags & ~KNOWN_FLAGS == 0, "the kind of the form of calls, or its flags")
+    require(kind < N_KINDS and flags & 0xFF & ~KNOWN_FLAGS == 0 and flags >> 8 <= MOST_ID, "the kind of the form of calls, or its flags")
     require(HEADER_BYTES + sum(sizes) == len(raw), "the strings do not end the form of calls")
     strings, at = [], HEADER_BYTES
     for size in sizes:

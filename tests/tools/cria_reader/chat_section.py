@@ -6,12 +6,12 @@ from cria_reader.refusal import require
 
 HEADER_BYTES, RULE_BYTES = 104, 20
 KINDS = range(1, 14)
-KNOWN_FLAGS = 0x7F | 0xFFF << 8 | 0x90F << 20
+KNOWN_FLAGS = 0xFF | 1 << 24 | 0xFFF << 8 | 0x90F << 20
 N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 20, 3, 5
-TAGS, OF_TOOL = 5, 6  # a form, and the style that may have it
+TAGS, MEMBERS, OF_TOOL = 5, 6, 6  # forms, and the style that may have them
 MOST_RULES, MOST_JOINTS, MOST_STRING, MOST_DATE, MOST_SLOTS, MOST_INDENT = 512, 1 << 16, 4096, 64, 8, 8
 JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS, CALL_FORM = 0, range(1, 7), 5, 7, 8, slice(9, 14), 14
-SLOTS = {1: b"nia", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}
+SLOTS = {1: b"niax", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}
 SYSTEM, USER, THINKING, TEXT, CALL = 1, 3, 4, 5, 6
 RIGHT_HAS_CALLS = 1 << 12
 SYSTEM_IN_LAST = 1
@@ -63,8 +63,8 @@ def read_chat(raw):
     require(not_blank >> N_UNITS == 0, "units of the chat template")
     require(is_trim(result_trims), "trims of the chat template")
     for place, (form, indent, depth, style_flags) in enumerate(styles):
-        if form == TAGS and place == OF_TOOL:
-            require(indent == 0 and depth == 0 and style_flags & ~4 == 0, "a value style of the chat template")
+        if form in (TAGS, MEMBERS) and place == OF_TOOL:
+            require(indent == 0 and depth == 0 and style_flags & ~(4 if form == TAGS else 0) == 0, "a value style of the chat template")
             continue
         require(form < N_FORMS and indent <= MOST_INDENT and depth <= MOST_INDENT and style_flags < 4,
                 "a value style of the chat template")
@@ -87,8 +87,8 @@ def read_chat(raw):
     for joint in joints:
         check_slots(joint, of_joints, "a joint of the chat template")
     for which in PATTERNS:
-        has_tags = which == TOOL and styles[OF_TOOL][0] == TAGS
-        check_slots(strings[which], b"f" if has_tags else SLOTS[which], "a pattern of the chat template")
+        is_function = which == TOOL and styles[OF_TOOL][0] in (TAGS, MEMBERS)
+        check_slots(strings[which], b"f" if is_function else SLOTS[which], "a pattern of the chat template")
     require(all(not texts or texts[-1] == 0 for texts in strings[LISTS]), "a list of texts does not end")
     if strings[CALL_FORM]:
         check_call_form(strings[CALL_FORM])

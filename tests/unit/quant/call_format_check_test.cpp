@@ -70,7 +70,15 @@ TEST(CallFormatCheck, UnknownKindsAndFlagsAreRefused) {
   stored[offsetof(CallFormatHeader, kind)] = format::kCallKinds;
   EXPECT_EQ(refusal(stored), "its kind is unknown");
   stored = test::call_form_of("qwen3-0.6b");
-  stored[offsetof(CallFormatHeader, flags)] = format::kKnownCallFlags + 1;
+  stored[offsetof(CallFormatHeader, flags)] = 1 << 3;
+  EXPECT_EQ(refusal(stored), "it has unknown flags");
+  stored[offsetof(CallFormatHeader, flags)] = 0;
+  stored[offsetof(CallFormatHeader, flags) + 1] = format::kMostCallIdCharacters;
+  EXPECT_EQ(refusal(stored), "");
+  stored[offsetof(CallFormatHeader, flags) + 1] = format::kMostCallIdCharacters + 1;
+  EXPECT_EQ(refusal(stored), "its ids are too long");
+  stored[offsetof(CallFormatHeader, flags) + 1] = 0;
+  stored[offsetof(CallFormatHeader, flags) + 2] = 1;
   EXPECT_EQ(refusal(stored), "it has unknown flags");
 }
 

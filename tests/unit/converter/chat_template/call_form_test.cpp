@@ -20,7 +20,7 @@ using nlohmann::json;
 using test::CallTrial;
 
 std::vector<uint8_t> form_of(const std::string& jinja, const TokenTexts& tokens = {}) {
-  const std::string form = derive_call_format(TemplateRenderer(jinja, tokens));
+  const std::string form = derive_call_format(TemplateRenderer(jinja, tokens), 0);
   return {form.begin(), form.end()};
 }
 

@@ -461,5 +461,32 @@ TEST(CallGrammar, ArgumentsSatisfyAnySchemaThatIsTaken) {
   });
 }
 
+TEST(CallGrammarTest, IdsHaveTheLengthThatAFormSays) {
+  const auto takes = [](json form, const std::string& id) {
+    const auto vocabulary = test::vocabulary_for(form, Markers::kPlain);
+    const bool is_named = form.at("kind") == "named";
+    GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                       order_of(CRIA_TOOLS_REQUIRED));
+    EXPECT_EQ(trial.status(), CRIA_OK);
+    EXPECT_EQ(trial.begin(""), CRIA_OK);
+    const std::string before = is_named ? "[TOOL_CALLS]f[CALL_ID]" : R"([TOOL_CALLS] [{"id": ")";
+    EXPECT_TRUE(trial.accept_bytes(before + id.substr(0, id.size() - 1)));
+    return trial.accept_bytes(id.substr(id.size() - 1) + (is_named ? "[ARGS]{" : R"(", "name")"));
+  };
+  size_t n_forms = 0;
+  for (json form : test::call_forms()) {
+    if (!form.contains("id_characters")) continue;
+    ++n_forms;
+    EXPECT_TRUE(takes(form, "Ab3de6gh9"));
+    EXPECT_FALSE(takes(form, "Ab3de6gh"));
+    EXPECT_FALSE(takes(form, "Ab3de6gh9j"));
+    EXPECT_FALSE(takes(form, "Ab3d-"));
+    form.erase("id_characters");
+    EXPECT_TRUE(takes(form, "Ab3d-6_h"));
+    EXPECT_TRUE(takes(form, "Ab3de6gh9j"));
+  }
+  EXPECT_EQ(n_forms, 2U);
+}
+
 }  // namespace
 }  // namespace cria::calls

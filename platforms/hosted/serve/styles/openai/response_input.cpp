@@ -155,6 +155,7 @@ void read_response_tools(const Json& list, std::string_view raw, Conversation* c
       throw ConversationError(
           kTools, "tool " + std::to_string(i + 1) + R"( is no {"type": "function", "name": ...})");
     }
+    check_function(kTools, i, list[i]);
     add_function(function_of(raws[i]), conversation);
   }
   check_tools(kTools, *conversation);

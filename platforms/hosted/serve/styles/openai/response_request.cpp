@@ -21,6 +21,7 @@ namespace {
 RequestedConversation read_asked(const OrderContext& context, const RequestFields& fields,
                                  const std::string& body) {
   RequestedConversation asked;
+  asked.member = "input";
   if (const auto instructions = fields.text("instructions")) {
     asked.text.messages.push_back({CRIA_SYSTEM, *instructions});
   }
@@ -54,6 +55,7 @@ void read_text_format(const OrderContext& context, const RequestFields& fields,
   if (schema == nullptr || (!schema->is_object() && !schema->is_boolean())) {
     refuse(kParam, "text.format has no schema that is an object");
   }
+  check_schema_words(Fields(*format));
   set_schema(context, fields, text_of_schema(body, {"text", "format", "schema"}), kParam, request);
 }
 
@@ -86,6 +88,7 @@ AnswerOrder response_order(const OrderContext& context, const Json& request,
   AnswerOrder order;
   order.make_writer = &make_response_writer;
   refuse_unsupported(fields);
+  static_cast<void>(fields.object("metadata"));  // said again as it was sent
   refuse_present(fields, {"functions", "logprobs", "top_logprobs", "n", "prompt"});
   for (const MemberName name :
        {MemberName("previous_response_id"), MemberName("conversation"), MemberName("background")}) {

@@ -122,6 +122,32 @@ TEST(ConversationJson, TheLatestCallOfAnIdNamesItsResult) {
   EXPECT_EQ(c.messages[4].name, "");
 }
 
+TEST(ConversationJson, IdsOfAnotherKindAreRenewedWithTheirResults) {
+  Conversation c = read(R"([
+    {"role":"user","content":"q"},
+    {"role":"assistant","tool_calls":[{"id":"call_a","function":{"name":"f"}},
+      {"id":"call_b","function":{"name":"g"}},{"function":{"name":"h"}}]},
+    {"role":"tool","tool_call_id":"call_b","content":"b"},
+    {"role":"tool","tool_call_id":"call_a","content":"a"},
+    {"role":"tool","name":"h","content":"c"},
+    {"role":"assistant","tool_calls":[{"id":"call_a","function":{"name":"g"}}]},
+    {"role":"tool","tool_call_id":"call_a","content":"d"},
+    {"role":"tool","tool_call_id":"call_z","content":"e"}])");
+  renew_ids(&c);
+  const auto& first = c.messages[1].calls;
+  EXPECT_EQ(first[0].id, "call00000");
+  EXPECT_EQ(first[1].id, "call00001");
+  EXPECT_EQ(first[2].id, "call00002");
+  EXPECT_EQ(c.messages[2].id, first[1].id);
+  EXPECT_EQ(c.messages[3].id, first[0].id);
+  EXPECT_EQ(c.messages[4].id, first[2].id);
+  EXPECT_EQ(c.messages[5].calls[0].id, "call00003");
+  EXPECT_EQ(c.messages[6].id, "call00003");
+  EXPECT_EQ(c.messages[6].name, "g");
+  EXPECT_EQ(c.messages[7].id, "call_z");
+  EXPECT_EQ(c.messages[0].id, "");
+}
+
 TEST(ConversationJson, FunctionsAreCallsAndResultsToo) {
   Conversation c = read(R"([
     {"role":"assistant","content":null,"function_call":{"name":"f","arguments":{"b":1,"a":2}}},
