@@ -28,6 +28,7 @@ enum class TensorNames : uint8_t {
   kNormsBehind,    // norms of what a layer adds, none of what it reads
   kNormsAround,    // both
   kBitNet,
+  kLfm2,
 };
 
 // Which keys say whether positions attend to a sliding window.
@@ -64,6 +65,9 @@ struct OtherKey {
   const char* key;
 };
 
+// What layer_types calls a short convolution.
+inline constexpr const char* kConvolutionLayer = "conv";
+
 // Of LayerKind::flags, what a Llama's layers have.
 inline constexpr uint32_t kLlamaFlags =
     format::flag::kMixerNorm | format::flag::kFfnNorm | format::flag::kGated;
@@ -93,6 +97,7 @@ struct ArchitectureRow {
   bool yarn_means_longrope = false;    // as "su" does: names of old files
   bool is_hybrid = false;              // its class has experts and layers without attention, too
   bool has_pairs = false;              // rows that rotate together are one beside the other
+  bool has_convolutions = false;       // layers that are no attention, as layer_types says
   const char* ffn_key = "intermediate_size";
   const char* activation_key = "hidden_act";
   // Where config.json is silent.

@@ -79,11 +79,13 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
   check_count(config, "layer_types", types->size(), n_layers);
   Windows windows;
   for (const std::string& type : *types) {
-    if (type != "full_attention" && type != "attention" && type != "sliding_attention") {
-      config.refuse("layer_types",
-                    "has '" + shown(type) +
-                        "', which is not supported: every layer must be attention; " +
-                        supported_architectures());
+    const bool is_convolution = row.has_convolutions && type == kConvolutionLayer;
+    if (!is_convolution && type != "full_attention" && type != "attention" &&
+        type != "sliding_attention") {
+      config.refuse("layer_types", "has '" + shown(type) +
+                                       "', which is not supported: every layer must be attention" +
+                                       (row.has_convolutions ? " or conv; " : "; ") +
+                                       supported_architectures());
     }
     windows.push_back(type == "sliding_attention");
   }

@@ -472,6 +472,7 @@ PlanInput default_plan_input(const Config& config, uint64_t tokenizer_bytes, uin
   input.n_threads = 1;
   input.prefill_chunk = std::min(kPrefillChunk, model.planned_context);
   input.max_turns = 1;
+  input.n_snapshots = kDefaultSnapshots;
   input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
   // As cria does without --kv.
   const bool keeps_floats = main_format(config).number_format == NumberFormat::kF32;

@@ -57,6 +57,8 @@ std::vector<uint64_t> stored_shape(const Config& config, const TensorSpec& spec,
       return {cols / 2};
     case Take::kFlat:
       return {cols / d_model, d_model};
+    case Take::kTaps:
+      return {d_model, 1, cols / d_model};
     case Take::kRows:
       break;
   }
@@ -83,6 +85,9 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
     case Take::kWithBias:
       return source;
     case Take::kFlat:
+      return keep(flatten(*source));
+    case Take::kTaps:
+      source = keep(turn_columns(*source, source->n_rows(), 0, source->n_cols()));
       return keep(flatten(*source));
     case Take::kRows:
     case Take::kSlices:

@@ -9,6 +9,8 @@ namespace cria {
 inline constexpr bool kHasVariants = CRIA_WITH_VARIANTS == 1;
 // Matrices that are stacked: of experts, heads or layers.
 inline constexpr bool kHasStacks = CRIA_WITH_EXPERTS == 1 || CRIA_WITH_LATENT == 1 || kHasVariants;
+// Blocks of state, which cannot be cut back.
+inline constexpr bool kHasBlocks = CRIA_WITH_RECURRENT == 1;
 // Why a file is refused, in words.
 inline constexpr bool kHasReasons = CRIA_WITH_REASONS == 1;
 

@@ -111,6 +111,8 @@ enum class Architecture : uint32_t {
   kBitNet = 23,
   kGemma2 = 24,
   kGemma3 = 25,
+  kLfm2 = 26,
+  kLfm2Moe = 27,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).

@@ -22,6 +22,11 @@ uint64_t total_of(std::initializer_list<uint64_t> parts) {
   return total;
 }
 
+bool keeps_block(const Config& c, const LayerKind& kind) {
+  const BlockFormat& mixer = kMixerFormats[kind.mixer];
+  return mixer.state != nullptr && mixer.state(*c.model, kind, {}).keeps == Keeps::kBlock;
+}
+
 uint64_t loading_bytes(const Config& c, const PlanInput& in) {
   const uint64_t per_thread = is_stored(c) ? 0 : kChunkScratchBytes;
   return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));
@@ -89,13 +94,23 @@ uint64_t moving_floats(const Config& c, uint32_t n_threads) {
   return most;
 }
 
+uint32_t state_slots(const Config& c, uint32_t n_snapshots) {
+  if constexpr (!kHasBlocks) return 0;
+  for (const LayerKind& kind : c.kinds) {
+    if (keeps_block(c, kind)) return n_snapshots + kMoreSlots;
+  }
+  return 0;
+}
+
 StateLayout lay_out_state(const Config& c, size_t kind, const PlanInput& in, Carver* carver) {
   StateLayout layout = {};
   const LayerKind& k = c.kinds[kind];
   const BlockFormat& mixer = kMixerFormats[k.mixer];
   if (mixer.state == nullptr) return layout;
-  layout.parts = mixer.state(k, in.kv_format);
-  layout.n_positions = kept_positions(k, in.context, in.prefill_chunk);
+  layout.parts = mixer.state(*c.model, k, in.kv_format);
+  layout.n_positions = kHasBlocks && layout.parts.keeps == Keeps::kBlock
+                           ? state_slots(c, in.n_snapshots)
+                           : kept_positions(k, in.context, in.prefill_chunk);
   const uint64_t n_heads = uint64_t{layers_of(c, kind)} * layout.parts.n_heads;
   const uint64_t rows = product(n_heads, layout.n_positions);
   for (size_t i = 0; i < layout.parts.n; ++i) {
@@ -169,7 +184,8 @@ bool plan_memory(const Config& c, const PlanInput& in, MemoryPlan* plan) {
     p.model.weights = weights.in_memory;
     p.in_place += weights.in_place;
     p.model.backend = block(in.backend_model_bytes);
-    p.session.objects = kSessionObjectBytes + block(kCacheObjectBytes * c.kinds.size());
+    p.session.objects = kSessionObjectBytes + block(kCacheObjectBytes * c.kinds.size()) +
+                        block(kSlotObjectBytes * state_slots(c, in.n_snapshots));
     Carver state;
     for (size_t kind = 0; kind < c.kinds.size(); ++kind) (void)lay_out_state(c, kind, in, &state);
     p.session.kv_cache = state.taken();

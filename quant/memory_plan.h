@@ -43,6 +43,7 @@ struct PlanInput {
   // Of a session.
   uint32_t context;  // positions, 1..config.max_context
   KvFormat kv_format;
+  uint32_t n_snapshots;  // where layers keep blocks
   // Of a workspace.
   uint32_t n_threads;       // >= 1, while loading too
   uint32_t prefill_chunk;   // rows handled at once, >= 1
@@ -67,7 +68,7 @@ struct MemoryPlan {
   } model;
   struct Session {
     uint64_t objects;
-    uint64_t kv_cache;  // all state of layers
+    uint64_t kv_cache;  // all state of layers, snapshots included
     uint64_t history;
     uint64_t logits;
     uint64_t total;  // sum of the four
@@ -138,10 +139,17 @@ StepMemory lay_out_step(const Config& config, const PlanInput& input, Carver* ca
 [[nodiscard]] uint32_t kept_positions(const format::LayerKind& kind, uint32_t context,
                                       uint32_t prefill_chunk);
 
+// Places where a session's blocks of state may stand, each with those of all layers: one that is
+// current, one that a step writes, and those of snapshots. 0: no layers keep blocks.
+[[nodiscard]] uint32_t state_slots(const Config& config, uint32_t n_snapshots);
+inline constexpr uint32_t kMoreSlots = 2;         // than snapshots
+inline constexpr uint64_t kSlotObjectBytes = 8;   // of a session, a slot's record
+inline constexpr uint32_t kDefaultSnapshots = 2;  // behind a system's text and the last question
+
 // The state of a kind's layers: its parts, each [layers of the kind][n_heads][n_positions] rows.
 struct StateLayout {
   StateParts parts;
-  uint32_t n_positions;
+  uint32_t n_positions;  // of blocks slots
   std::array<uint8_t*, kMaxStateParts> memory;
 };
 StateLayout lay_out_state(const Config& config, size_t kind, const PlanInput& input,

@@ -160,7 +160,8 @@ void FloatModel::make_states(const Rooms& rooms) {
   for (size_t i = 0; i < rooms.n_sequences; ++i) {
     Carver carver(reserve(&memory_, cache_bytes(config_, rooms)));
     caches_.push_back(make_caches(config_, rooms, &carver));
-    LayerStates& states = states_.emplace_back(LayerStates{caches_.back().data(), {}});
+    LayerStates& states = states_.emplace_back();
+    states.caches = caches_.back().data();
     choose_rope_rates(*config_.model, weights_, config_.model->planned_context, &states);
   }
 }

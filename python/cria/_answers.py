@@ -180,9 +180,8 @@ def _keep_common(engine: Engine, tokens: list[int]) -> list[int]:
     held = lib.cria_tokens(session)[:min(lib.cria_position(session), len(tokens) - 1)]
     n_kept = next((i for i, token in enumerate(held) if token != tokens[i]), len(held))
     if lib.cria_reset(session, n_kept) != s.Status.CRIA_OK:  # a sliding window's ring has gone on
-        n_kept = 0
         check(lib.cria_reset(session, 0))
-    return tokens[n_kept:]
+    return tokens[lib.cria_position(session):]
 
 
 def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, order: Order) -> Generator[str, None, None]:

@@ -124,8 +124,9 @@ class ModelInfoStruct(ctypes.Structure):
         ("group_size", c_uint32),
         ("chat_template", c_uint32),
         *((name, c_uint8) for name in (
-            "tied_embedding", "compressed", "has_tokenizer", "signed_scales", "can_drop", "pooling", "unit_embeddings")),
-        ("reserved", c_uint8 * 1),
+            "tied_embedding", "compressed", "has_tokenizer", "signed_scales", "can_drop", "pooling", "unit_embeddings",
+            "keeps_blocks")),
+        ("reserved", c_uint8 * 8),
         ("config_bytes", c_uint32),
         ("private_config", c_uint64 * 512),
         ("refused", c_char_p),

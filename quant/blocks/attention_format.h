@@ -88,9 +88,10 @@ inline constexpr uint32_t kFlags =
 }
 
 // Keys and values of each position and head: codes, then their scales.
-[[nodiscard]] constexpr StateParts state(const LayerKind& k, KvFormat kv_format) {
+[[nodiscard]] constexpr StateParts state(const ModelScalars&, const LayerKind& k,
+                                         KvFormat kv_format) {
   if (!has_own_rows(k)) return {};
-  StateParts s = {k.n_key_heads, 4, {}};
+  StateParts s = {k.n_key_heads, 4, {}, Keeps::kRows};
   s.parts = {{{StateValues::kCodes, k.key_dim},
               {StateValues::kCodes, k.value_dim},
               {StateValues::kScales, sizeof(float)},

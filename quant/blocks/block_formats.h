@@ -22,7 +22,7 @@ struct BlockFormat {
   // Bytes that a step computes with.
   uint64_t (*scratch)(const format::ModelScalars&, const format::LayerKind&, const StepShape&);
   // What each layer keeps of a conversation.
-  StateParts (*state)(const format::LayerKind&, KvFormat);
+  StateParts (*state)(const format::ModelScalars&, const format::LayerKind&, KvFormat);
 };
 
 // Bytes that a block's lay_out takes.
@@ -45,7 +45,8 @@ inline constexpr BlockFormat kMixerFormats[] = {
     {},
 #endif
 #if CRIA_WITH_RECURRENT
-    {short_convolution::kFlags, short_convolution::kRows, nullptr, nullptr, nullptr},
+    {short_convolution::kFlags, short_convolution::kRows, nullptr,
+     scratch_of<short_convolution::lay_out>, short_convolution::state},
     {recurrences::kFlags, delta_rule::kRows, recurrences::check_heads, nullptr, nullptr},
     {state_space::kFlags, state_space::kRows, recurrences::check_heads, nullptr, nullptr},
 #else

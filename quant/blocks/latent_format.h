@@ -57,11 +57,12 @@ inline constexpr uint32_t kFlags = format::flag::kMixerBias | format::flag::kOut
 
 // Of each position the compressed row and the shared key: codes, then their scales. The row is key
 // and value, so it has no codes of 4 bits.
-[[nodiscard]] constexpr StateParts state(const LayerKind& k, KvFormat kv_format) {
+[[nodiscard]] constexpr StateParts state(const ModelScalars&, const LayerKind& k,
+                                         KvFormat kv_format) {
   const uint32_t n_vectors = k.shared_key_dim != 0 ? 2 : 1;
   const uint32_t widths[] = {k.latent_rank, k.shared_key_dim};
   const bool is_f32 = kv_format == KvFormat::kF32;
-  StateParts s = {1, is_f32 ? n_vectors : 2 * n_vectors, {}};
+  StateParts s = {1, is_f32 ? n_vectors : 2 * n_vectors, {}, Keeps::kRows};
   for (uint32_t i = 0; i < n_vectors; ++i) {
     s.parts[n_vectors + i] = {StateValues::kScales, sizeof(float)};
     s.parts[i] = {StateValues::kCodes, widths[i]};

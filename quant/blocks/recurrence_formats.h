@@ -2,6 +2,7 @@
 // gated delta rule, and state spaces (SSD).
 #pragma once
 
+#include "quant/blocks/state_part.h"
 #include "quant/blocks/tensor_row.h"
 
 namespace cria::recurrences {
@@ -77,6 +78,29 @@ inline constexpr TensorRow kRows[] = {
 };
 
 inline constexpr uint32_t kFlags = recurrences::kFlags;
+
+// What the convolution reads of the positions before the next one.
+[[nodiscard]] constexpr StateParts state(const ModelScalars& m, const LayerKind& k, KvFormat) {
+  const uint32_t n_values = (uint32_t{k.conv_taps} - 1) * m.d_model;
+  return {1, 1, {{{StateValues::kFloats, n_values * uint32_t{sizeof(float)}}}}, Keeps::kBlock};
+}
+
+// Of all rows of a step, [rows][d_model] each.
+struct Scratch {
+  float* q;
+  float* k;
+  float* v;
+};
+
+inline Scratch lay_out(const ModelScalars& m, const LayerKind&, const StepShape& shape,
+                       Carver* carver) {
+  const auto take = [&] { return carver->take<float>(shape.n_rows, m.d_model); };
+  Scratch s = {};
+  s.q = take();
+  s.k = take();
+  s.v = take();
+  return s;
+}
 
 }  // namespace cria::short_convolution
 

@@ -4,6 +4,7 @@
 #include "runtime/blocks/dense/dense.h"
 #include "runtime/blocks/experts/experts.h"
 #include "runtime/blocks/latent/latent.h"
+#include "runtime/blocks/short_convolution/short_convolution.h"
 
 namespace cria {
 namespace {
@@ -16,6 +17,9 @@ constexpr MixerRow kMixers[] = {
     {format::Mixer::kAttention, {attention::forward, attention::turn_back}},
 #if CRIA_WITH_LATENT
     {format::Mixer::kLatentAttention, {latent::forward, latent::turn_back}},
+#endif
+#if CRIA_WITH_RECURRENT
+    {format::Mixer::kShortConvolution, {short_convolution::forward, nullptr}},
 #endif
 };
 

@@ -28,6 +28,7 @@ KvCache make_cache(const Config& config, size_t kind, const PlanInput& in, Carve
   cache.n_heads = layout.parts.n_heads;
   cache.n_positions = layout.n_positions;
   cache.kv_format = in.kv_format;
+  cache.keeps = layout.parts.keeps;
   return cache;
 }
 

@@ -11,7 +11,7 @@ namespace cria {
 
 // Of the layers of one kind: up to four parts of [n_layers][n_heads][n_positions] rows, a row as
 // long as the mixer's StateParts say. One row is one position of one head; of a ring, that of a
-// position lies at its remainder by n_positions.
+// position lies at its remainder by n_positions. Blocks have a row for each slot instead.
 struct KvCache {
   uint8_t* rows[kMaxStateParts];
   uint32_t row_bytes[kMaxStateParts];
@@ -23,6 +23,7 @@ struct KvCache {
   uint32_t first_kept;  // the first position that it still holds; 0 but for a ring that has gone
                         // round
   KvFormat kv_format;
+  Keeps keeps;
 
   // Place of the row of a position, in rows.
   [[nodiscard]] size_t row(size_t layer, size_t head, size_t position) const {
@@ -39,6 +40,10 @@ struct LayerStates {
   KvCache* caches;  // one a kind
   // Of each RoPE table, the rates by which this session's keys are turned.
   const float* rope_rates[format::kMaxRopeTables];
+  // Where blocks stand that the rows at hand go on from, but for those of position 0, and where
+  // what becomes of them goes; one may be the other.
+  uint32_t read_slot;
+  uint32_t write_slot;
 };
 
 // Of a kind's layers, in memory of the carver (lay_out_state).

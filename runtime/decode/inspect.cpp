@@ -120,6 +120,7 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->compressed = is_stored(c) ? 0 : 1;
   info->signed_scales = has_flag(c, format::kSignedScales) ? 1 : 0;
   info->can_drop = can_drop(c) ? 1 : 0;
+  info->keeps_blocks = keeps_blocks(c) ? 1 : 0;
   info->pooling = static_cast<uint8_t>(m.pooling);
   info->unit_embeddings = has_flag(c, format::kUnitEmbeddings) ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;

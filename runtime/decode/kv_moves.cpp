@@ -6,6 +6,7 @@
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/blocks.h"
 #include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -24,15 +25,34 @@ void copy_rows(const KvCache& to, const KvCache& from, uint32_t first, uint32_t 
   }
 }
 
+// The block of every layer.
+void copy_blocks(const KvCache& to, uint32_t to_slot, const KvCache& from, uint32_t from_slot) {
+  for (size_t layer = 0; layer < to.n_layers; ++layer) {
+    for (size_t part = 0; part < to.n_parts; ++part) {
+      std::memcpy(to.at(part, to.row(layer, 0, to_slot)),
+                  from.at(part, from.row(layer, 0, from_slot)), to.row_bytes[part]);
+    }
+  }
+}
+
+// to: with the slot of position n where there is one.
+void copy_kind(const cria_session& to, const cria_session& from, size_t kind, uint32_t n) {
+  KvCache& cache = to.caches()[kind];
+  if (kHasBlocks && cache.keeps == Keeps::kBlock) {
+    if (n != 0) copy_blocks(cache, slot_at(to, n), from.caches()[kind], slot_at(from, n));
+    return;
+  }
+  const uint32_t first = first_attended(to.model->config.kinds[kind], n);
+  copy_rows(cache, from.caches()[kind], first, n);
+  cache.first_kept = first;
+}
+
 Status copy_prefix(cria_session* to, const cria_session& from, uint32_t n) {
   if (n > from.position) return Status::kInvalidArgument;
   if (n > to->context) return Status::kContextFull;
   if (!can_follow(from, n)) return Status::kForgotten;
-  for (size_t kind = 0; kind < to->caches().size(); ++kind) {
-    const uint32_t first = first_attended(to->model->config.kinds[kind], n);
-    copy_rows(to->caches()[kind], from.caches()[kind], first, n);
-    to->caches()[kind].first_kept = first;
-  }
+  if constexpr (kHasBlocks) replace_blocks(to, n);
+  for (size_t kind = 0; kind < to->caches().size(); ++kind) copy_kind(*to, from, kind, n);
   std::copy(from.history, from.history + n, to->history);
   to->position = n;
   to->first_moved = from.first_moved < n ? from.first_moved : UINT32_MAX;

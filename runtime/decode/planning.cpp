@@ -36,6 +36,9 @@ Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInp
 
   in->context = or_default(config.context, model.planned_context);
   CRIA_TRY(find_kv_format(config, &in->kv_format));
+  in->n_snapshots = config.n_snapshots == CRIA_NO_SNAPSHOTS
+                        ? 0
+                        : or_default(config.n_snapshots, kDefaultSnapshots);
 
   in->n_threads = or_default(config.n_threads, 1);
   in->prefill_chunk = or_default(config.prefill_chunk, kDefaultPrefillChunk);
@@ -46,7 +49,8 @@ Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInp
   in->max_text_bytes =
       or_default(config.max_text_bytes, text > kMinTextBytes ? text : kMinTextBytes);
   const bool is_valid = in->context <= model.max_context && in->n_threads <= CRIA_MAX_THREADS &&
-                        in->prefill_chunk <= CRIA_MAX_PREFILL_CHUNK;
+                        in->prefill_chunk <= CRIA_MAX_PREFILL_CHUNK &&
+                        in->n_snapshots <= CRIA_MAX_SNAPSHOTS;
   if (!is_valid) return Status::kInvalidArgument;
   if (in->prefill_chunk > in->context) in->prefill_chunk = in->context;
   if (in->max_turns > in->prefill_chunk) in->max_turns = in->prefill_chunk;

@@ -9,12 +9,28 @@
 #include "runtime/blocks/kv_cache.h"
 #include "runtime/decode/model.h"
 
+namespace cria {
+
+inline constexpr uint32_t kNoPosition = UINT32_MAX;
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+
+// Where blocks of state may stand (runtime/decode/slots.h).
+struct StateSlot {
+  uint32_t position;  // kNoPosition: free
+  bool is_snapshot;
+};
+static_assert(sizeof(StateSlot) == kSlotObjectBytes);
+
+}  // namespace cria
+
 struct cria_session {
   const cria_model* model;
   cria::LayerStates states;
-  uint32_t* history;  // [context] tokens of the positions used
-  float* logits;      // [vocab_size]
-  float* last_row;    // [d_model], what the newest logits come from
+  uint32_t* history;       // [context] tokens of the positions used
+  float* logits;           // [vocab_size]
+  float* last_row;         // [d_model], what the newest logits come from
+  cria::StateSlot* slots;  // [n_slots], that of position, if not 0, and snapshots before it
+  uint32_t n_slots;        // 0: no layers keep blocks
   uint32_t context;
   uint32_t position;
   uint32_t first_moved;  // the first position whose keys and values are not those of reading the
@@ -34,9 +50,21 @@ static_assert(sizeof(cria_session) <= cria::kSessionObjectBytes);
 
 namespace cria {
 
-// Whether rows may become those of other positions: what is learned of a position stays in them.
+// Whether layers keep blocks, and so go back to snapshots alone.
+[[nodiscard]] inline bool keeps_blocks(const Config& config) { return state_slots(config, 0) != 0; }
+
+// Whether rows may become those of other positions: what is learned of a position stays in them,
+// and blocks have no rows.
 [[nodiscard]] inline bool can_drop(const Config& config) {
-  return !has_flag(config, format::kLearnedPositions);
+  return !has_flag(config, format::kLearnedPositions) && !keeps_blocks(config);
+}
+
+// Where a session's blocks of a position stand; kNoSlot: nowhere.
+[[nodiscard]] inline uint32_t slot_at(const cria_session& s, uint32_t position) {
+  for (uint32_t i = 0; kHasBlocks && i < s.n_slots; ++i) {
+    if (s.slots[i].position == position) return i;
+  }
+  return kNoSlot;
 }
 
 // The first position that a token at position attends to in layers of a kind.
@@ -50,8 +78,10 @@ namespace cria {
                     std::begin(b.states.rope_rates));
 }
 
-// Whether tokens can follow at position: all that they attend to is in the caches.
+// Whether tokens can follow at position: all that they go on from is in the caches.
 [[nodiscard]] inline bool can_follow(const cria_session& s, uint32_t position) {
+  const bool has_slots = kHasBlocks && s.n_slots != 0;
+  if (has_slots && position != 0 && slot_at(s, position) == kNoSlot) return false;
   for (size_t kind = 0; kind < s.caches().size() && position != 0; ++kind) {
     const uint32_t first = first_attended(s.model->config.kinds[kind], position);
     if (first < s.caches()[kind].first_kept) return false;
@@ -65,6 +95,9 @@ inline void cut(cria_session* s, uint32_t position) {
   if (position == 0) {
     for (KvCache& cache : s->caches()) cache.first_kept = 0;
   }
+  for (uint32_t i = 0; kHasBlocks && i < s->n_slots; ++i) {
+    if (position == 0 || s->slots[i].position > position) s->slots[i] = {kNoPosition, false};
+  }
   if (position <= s->first_moved) s->first_moved = UINT32_MAX;
   s->has_logits = false;
 }
@@ -73,7 +106,8 @@ inline void cut(cria_session* s, uint32_t position) {
 inline void note_written(cria_session* s, uint32_t end) {
   for (KvCache& cache : s->caches()) {
     const uint32_t n = cache.n_positions;
-    if (cache.n_parts != 0 && end > n && end - n > cache.first_kept) cache.first_kept = end - n;
+    if (cache.n_parts == 0 || (kHasBlocks && cache.keeps == Keeps::kBlock)) continue;
+    if (end > n && end - n > cache.first_kept) cache.first_kept = end - n;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/features.h"
 #include "runtime/decode/sampler.h"
 #include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 extern "C" {
@@ -108,6 +109,7 @@ const uint32_t* cria_tokens(const cria_session* session) {
 
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
+  if (cria::kHasBlocks && session->n_slots != 0) position = cria::last_followed(*session, position);
   if (!cria::can_follow(*session, position)) return CRIA_FORGOTTEN;
   cria::cut(session, position);
   return CRIA_OK;

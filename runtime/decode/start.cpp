@@ -31,6 +31,10 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   CRIA_TRY(take(&arena, kSessionObjectBytes, &s));
   *s = {};
   CRIA_TRY(take(&arena, kCacheObjectBytes * n_kinds, &s->states.caches));
+  if constexpr (kHasBlocks) {
+    s->n_slots = state_slots(model.config, plan.input.n_snapshots);
+    CRIA_TRY(take(&arena, kSlotObjectBytes * s->n_slots, &s->slots));
+  }
   CRIA_TRY(take(&arena, sizes.kv_cache, &state));
   CRIA_TRY(take(&arena, sizes.history, &s->history));
   CRIA_TRY(take(&arena, uint64_t{m.vocab_size} * sizeof(float), &s->logits));
@@ -43,6 +47,7 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
     s->states.caches[kind] = make_cache(model.config, kind, plan.input, &carver);
   }
   choose_rope_rates(m, model.weights, s->context, &s->states);
+  if constexpr (kHasBlocks) cut(s, 0);
   s->first_moved = UINT32_MAX;
   s->random = Pcg32::seeded(0);
   s->n_bytes = arena.used();

@@ -6,6 +6,7 @@
 
 #include "quant/checksum.h"
 #include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 
 namespace cria {
 namespace {
@@ -65,13 +66,29 @@ void visit_rows(const KvCache& cache, size_t part, size_t head, uint32_t first, 
   }
 }
 
-// Visits every used piece of the session in the order of the state: those positions that the next
-// token attends to.
+// Visits the blocks of every layer; those of position 0 are all zeros.
 template <typename Visit>
-void visit_pieces(const cria_session& s, uint32_t position, bool has_logits, const Visit& visit) {
+void visit_blocks(const KvCache& cache, uint32_t slot, uint32_t position, const Visit& visit) {
+  for (size_t layer = 0; layer < cache.n_layers && position != 0; ++layer) {
+    for (size_t part = 0; part < cache.n_parts; ++part) {
+      visit(piece_of(cache.values[part]), cache.at(part, cache.row(layer, 0, slot)),
+            size_t{cache.row_bytes[part]});
+    }
+  }
+}
+
+// Visits every used piece of the session in the order of the state: those positions that the next
+// token attends to, and the blocks in a slot.
+template <typename Visit>
+void visit_pieces(const cria_session& s, uint32_t position, uint32_t slot, bool has_logits,
+                  const Visit& visit) {
   visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
   for (size_t kind = 0; kind < s.caches().size(); ++kind) {
     const KvCache& cache = s.caches()[kind];
+    if (kHasBlocks && cache.keeps == Keeps::kBlock) {
+      visit_blocks(cache, slot, position, visit);
+      continue;
+    }
     const uint32_t first = first_attended(s.model->config.kinds[kind], position);
     for (size_t head = 0; head < size_t{cache.n_layers} * cache.n_heads; ++head) {
       for (size_t part = 0; part < cache.n_parts; ++part) {
@@ -92,7 +109,9 @@ size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
     size_t row_bytes = 0;
     for (size_t part = 0; part < cache.n_parts; ++part) row_bytes += cache.row_bytes[part];
     const uint32_t first = first_attended(s.model->config.kinds[kind], position);
-    n_bytes += size_t{cache.n_layers} * cache.n_heads * (position - first) * row_bytes;
+    const bool is_block = kHasBlocks && cache.keeps == Keeps::kBlock;
+    const uint32_t n_rows = is_block ? (position != 0 ? 1 : 0) : position - first;
+    n_bytes += size_t{cache.n_layers} * cache.n_heads * n_rows * row_bytes;
   }
   return n_bytes;
 }
@@ -108,7 +127,8 @@ Status save(const cria_session& s, uint32_t position, uint8_t* out, size_t n_byt
   const bool has_logits = keeps_logits(s, position);
   if (n_bytes < state_bytes(s, position, has_logits)) return Status::kBufferTooSmall;
   uint8_t* p = out + sizeof(StateHeader);
-  visit_pieces(s, position, has_logits, [&](Piece, const void* piece, size_t bytes) {
+  const uint32_t slot = slot_at(s, position);
+  visit_pieces(s, position, slot, has_logits, [&](Piece, const void* piece, size_t bytes) {
     std::memcpy(p, piece, bytes);
     p += bytes;
   });
@@ -171,13 +191,14 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   }
   const uint8_t* p = state + sizeof header;
   bool holds = true;
-  visit_pieces(*s, header.position, has_logits, [&](Piece kind, const void*, size_t bytes) {
+  visit_pieces(*s, header.position, 0, has_logits, [&](Piece kind, const void*, size_t bytes) {
     holds = holds && piece_holds(kind, p, bytes, s->model->scalars().vocab_size);
     p += bytes;
   });
   if (!holds) return Status::kBadState;
   p = state + sizeof header;
-  visit_pieces(*s, header.position, has_logits, [&](Piece, void* piece, size_t bytes) {
+  const uint32_t slot = kHasBlocks ? replace_blocks(s, header.position) : 0;
+  visit_pieces(*s, header.position, slot, has_logits, [&](Piece, void* piece, size_t bytes) {
     std::memcpy(piece, p, bytes);
     p += bytes;
   });

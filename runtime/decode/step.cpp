@@ -4,6 +4,7 @@
 
 #include "quant/all_zero.h"
 #include "runtime/decode/decoder.h"
+#include "runtime/decode/slots.h"
 
 #ifndef CRIA_WITH_EMBEDDINGS
 #define CRIA_WITH_EMBEDDINGS 1
@@ -182,12 +183,19 @@ Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
   return Status::kOk;
 }
 
+// Sessions with rows in another chunk go on from what these have become.
+void go_on(std::span<const cria_turn> turns, const Chunk& chunk) {
+  if constexpr (!kHasBlocks) return;
+  visit_pieces(turns, chunk, [](const Piece& piece) { go_on_with_blocks(piece.turn->session); });
+}
+
 // All rows are in the caches: the sessions go on from there.
 void commit(std::span<const cria_turn> turns) {
   for (const cria_turn& turn : turns) {
     cria_session* session = turn.session;
     std::copy(turn.tokens, turn.tokens + turn.n_tokens, session->history + session->position);
     session->position += static_cast<uint32_t>(turn.n_tokens);
+    if constexpr (kHasBlocks) commit_blocks(session, session->position);
     session->has_logits = !kHasEmbeddings || turn.hidden.instead_of_logits == 0;
     if (turn.all_logits == nullptr) continue;
     const size_t vocab_size = session->model->scalars().vocab_size;
@@ -205,9 +213,13 @@ void give_up(std::span<const cria_turn> turns) {
 }
 
 Status run(cria_workspace* w, std::span<const cria_turn> turns) {
+  if constexpr (kHasBlocks) {
+    for (const cria_turn& turn : turns) begin_blocks(turn.session);
+  }
   for (Cursor at = {0, 0}; at.turn < turns.size();) {
     const Chunk chunk = take_chunk(w, turns, &at);
     CRIA_TRY(forward(w, chunk.n_rows));
+    go_on(turns, chunk);
     keep_hidden(w, turns, chunk);
     CRIA_TRY(output_all(w, turns, chunk));
     keep_last_rows(*w, turns, chunk);

@@ -145,7 +145,8 @@ typedef struct cria_model_info {
   uint8_t can_drop;        /* 0: cria_drop is CRIA_UNSUPPORTED */
   uint8_t pooling;         /* a cria_pooling of a model of embeddings; 0: the file says nothing */
   uint8_t unit_embeddings; /* cria_embed makes rows of length 1; so it does where pooling is 0 */
-  uint8_t reserved[1];
+  uint8_t keeps_blocks;    /* 1: sessions go back to snapshots alone (cria_keep_snapshot) */
+  uint8_t reserved[8];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
   const char* refused; /* the field or rule of CRIA_INVALID_MODEL, else null; static text.
@@ -305,6 +306,10 @@ typedef struct cria_config {
   /* Of a session. */
   uint32_t context; /* positions of the KV cache; 0: the model's planned_context */
   cria_kv_format kv_format;
+  /* Positions that a session can go back to, of models whose layers keep blocks of state
+   * (cria_keep_snapshot); other models need none, and no memory for them. 0: 2. CRIA_NO_SNAPSHOTS:
+   * none. At most CRIA_MAX_SNAPSHOTS. */
+  uint32_t n_snapshots;
   /* Of a workspace; of loading too: n_threads and parallel_for. None changes a bit of a result. */
   uint32_t n_threads;      /* tasks work is split into; 0: 1 */
   uint32_t prefill_chunk;  /* tokens handled at once; 0: 64, at most the context */
@@ -320,6 +325,8 @@ typedef struct cria_config {
   void* progress_context;
 } cria_config;
 
+#define CRIA_MAX_SNAPSHOTS 256
+#define CRIA_NO_SNAPSHOTS ((uint32_t)0xffffffff)
 #define CRIA_MAX_THREADS 256
 #define CRIA_MAX_PREFILL_CHUNK 4096
 
@@ -335,9 +342,9 @@ typedef struct cria_memory_plan {
   struct {
     uint64_t total; /* what cria_start takes: the sum of the four below */
     uint64_t objects;
-    uint64_t kv_cache;
-    uint64_t history; /* tokens of the context, for the repeat penalty and for saving */
-    uint64_t logits;  /* and the row that they come from */
+    uint64_t kv_cache; /* and blocks of state, n_snapshots + 2 times */
+    uint64_t history;  /* tokens of the context, for the repeat penalty and for saving */
+    uint64_t logits;   /* and the row that they come from */
   } session;
   struct {
     uint64_t total; /* what cria_make_workspace takes: objects, backend, and the largest of the
@@ -689,10 +696,25 @@ uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
 /* Forgets every token from position on (0: all). The kept part of the KV cache stays valid. There
  * are no logits until the next prefill.
+ *
+ * Where layers keep blocks of state (info.keeps_blocks) the session can go back to snapshots and
+ * to 0 alone. It goes to the last of them that is not after position, and stays where it stands if
+ * that is position. Read on from cria_position(session).
  * Errors:
  *   - CRIA_FORGOTTEN: the ring of a sliding-window model no longer holds what tokens at this
  *     position would attend to. Position 0 never fails so */
 cria_status cria_reset(cria_session* session, uint32_t position);
+
+/* Keeps a snapshot of a session's position, so that cria_reset can come back to it and
+ * cria_copy_prefix and cria_state_prefix_save can begin there. It costs no time: blocks of state,
+ * unlike rows of a KV cache, cannot be cut back, so the session leaves these where they are. Models
+ * without blocks can go back anywhere, and do nothing here.
+ *
+ * A snapshot is forgotten with its position. When config.n_snapshots are taken, the one that is
+ * nearest to the one before it makes room: least has to be read again for it.
+ * Errors:
+ *   - CRIA_UNSUPPORTED: the layers keep blocks, and the session was planned without snapshots */
+cria_status cria_keep_snapshot(cria_session* session);
 
 /* Makes a session a copy of the first n_positions of another one, from. Tokens, keys and values are
  * copied. Logits are copied too, as they are, if n_positions are all of from. What session held is
@@ -703,7 +725,8 @@ cria_status cria_reset(cria_session* session, uint32_t position);
  * caller's changes to logits have changed them.
  * Errors:
  *   - CRIA_CONTEXT_FULL: session has fewer than n_positions
- *   - CRIA_FORGOTTEN: as by cria_reset */
+ *   - CRIA_FORGOTTEN: as by cria_reset. Where layers keep blocks, also when from neither stands at
+ *     n_positions nor has a snapshot there. Session has no snapshots afterwards */
 cria_status cria_copy_prefix(cria_session* session, const cria_session* from, uint32_t n_positions);
 
 /* Forgets positions [first, first + n) and moves later positions down by n. Values stay as they
@@ -715,21 +738,22 @@ cria_status cria_copy_prefix(cria_session* session, const cria_session* from, ui
  * Errors:
  *   - CRIA_FORGOTTEN: the ring of a sliding-window model has wrapped, and positions older than the
  *     forgotten ones would be left in it
- *   - CRIA_UNSUPPORTED: positions are learned, as in GPT-2, and stay in what was computed */
+ *   - CRIA_UNSUPPORTED: positions are learned, as in GPT-2, and stay in what was computed; or
+ *     layers keep blocks of state, in which all positions are one */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
-/* Saves the context (tokens, KV cache up to the position, logits as they are, random state). A
- * later session of the same model and KV format goes on with the same bits, whatever its threads
- * and backend ISA. Its context size may differ too, on the same side of an original_context. The
- * size of a state depends on the position.
+/* Saves the context (tokens, KV cache and blocks up to the position, logits as they are, random
+ * state), without snapshots. A later session of the same model and KV format goes on with the same
+ * bits, whatever its threads and backend ISA. Its context size may differ too, on the same side of
+ * an original_context. The size of a state depends on the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
  * checksum it checks that a session can have saved the state:
  *   - tokens are in the vocabulary
  *   - no code of an int8 cache is -128
  *   - no scale is negative, infinite or not a number
- * The floats of an f32 cache and of the logits may have any value, as a model may compute any. When
- * a token is drawn, a value that is not a number counts as the smallest.
+ * The floats of an f32 cache, of blocks and of the logits may have any value, as a model may
+ * compute any. When a token is drawn, a value that is not a number counts as the smallest.
  * Errors of cria_state_load:
  *   - CRIA_BAD_STATE: a check failed, or the state is of another model or configuration
  *   - CRIA_CONTEXT_FULL: the state has more positions than the session */
@@ -739,7 +763,7 @@ cria_status cria_state_load(cria_session* session, const void* state, size_t n_b
 /* Save the first n_positions alone: the state after reading those tokens, without logits unless
  * they are all tokens. The session stays as it is. Size is 0 when the session has fewer positions.
  * Errors:
- *   - CRIA_FORGOTTEN: as by cria_reset */
+ *   - CRIA_FORGOTTEN: as by cria_copy_prefix */
 size_t cria_state_prefix_size(const cria_session* session, uint32_t n_positions);
 cria_status cria_state_prefix_save(const cria_session* session, uint32_t n_positions,
                                    void* destination, size_t n_bytes);

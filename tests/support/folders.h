@@ -34,6 +34,6 @@ inline constexpr const char* kReferenceArchitectures[] = {
     "mixtral-swa", "olmo2",         "olmo3",
     "olmoe",       "phi3",          "qwen2",
     "qwen2-moe",   "qwen3",         "qwen3-moe",
-    "smollm3"};
+    "smollm3",     "lfm2",          "lfm2-moe"};
 
 }  // namespace cria::test

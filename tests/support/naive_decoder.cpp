@@ -242,6 +242,8 @@ class NaiveDecoder {
         return attention(layer, n);
       case format::Mixer::kLatentAttention:
         return latent_attention(layer, n);
+      case format::Mixer::kShortConvolution:
+        return short_convolution(layer, n);
       default:
         throw std::invalid_argument("a mixer that the naive decoder does not have");
     }
@@ -498,6 +500,29 @@ class NaiveDecoder {
     return product(layer, TensorRole::kO, y);
   }
 
+  // Over all products so far, however few of them it reads.
+  [[nodiscard]] Vector short_convolution(uint32_t layer, const Vector& n) {
+    const size_t n_taps = c_.kind_of(layer).conv_taps;
+    Vector u = product(layer, TensorRole::kK, n);
+    const Vector v = product(layer, TensorRole::kV, n);
+    for (size_t i = 0; i < u.size(); ++i) u[i] *= v[i];
+    keys_[layer].push_back(std::move(u));
+    const std::vector<Vector>& all = keys_[layer];
+    const std::vector<float>& taps = tensor(layer, TensorRole::kConvolution).values;
+    const NaiveTensor* const bias = find(layer, TensorRole::kConvolutionBias);
+    Vector y = product(layer, TensorRole::kQ, n);
+    for (size_t i = 0; i < y.size(); ++i) {
+      double sum = bias != nullptr ? static_cast<double>(bias->values[i]) : 0;
+      for (size_t tap = 0; tap < n_taps; ++tap) {
+        const size_t back = n_taps - 1 - tap;
+        if (back > position_) continue;
+        sum += static_cast<double>(taps[tap * y.size() + i]) * all[position_ - back][i];
+      }
+      y[i] *= sum;
+    }
+    return product(layer, TensorRole::kO, y);
+  }
+
   [[nodiscard]] Vector attention(uint32_t layer, const Vector& n) {
     const LayerKind& k = c_.kind_of(layer);
     if (k.shared_with == format::kNoKind) keep_keys_and_values(layer, n);
@@ -544,7 +569,8 @@ class NaiveDecoder {
   uint32_t context_;
   size_t position_ = 0;
   std::set<std::pair<uint32_t, TensorRole>> used_;
-  std::vector<std::vector<Vector>> keys_;    // [layer][position]; of latent attention shared keys
+  // [layer][position]; of latent attention shared keys, of a convolution what it convolves
+  std::vector<std::vector<Vector>> keys_;
   std::vector<std::vector<Vector>> values_;  // [layer][position]; the same, compressed rows
 };
 

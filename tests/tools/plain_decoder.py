@@ -13,8 +13,8 @@ from operator import mul
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, EXPERTS, GELU, KIND_FLAGS, LATENT, LAYER_NORM,  # noqa: E402
-                                       LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, TIED)
+from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, CONVOLUTION, EXPERTS, GELU, KIND_FLAGS, LATENT,  # noqa: E402
+                                       LAYER_NORM, LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, TIED)
 from cria_reader.model_file import ModelFile  # noqa: E402
 
 SOFTMAX, SIGMOID = 1, 2
@@ -117,7 +117,8 @@ class Layer:
     # Mixers ----------------------------------------------------------------------------------
 
     def mix(self, x, position, turn, rows_of_kinds):
-        return {ATTENTION: self.attention, LATENT: self.latent}[self["mixer"]](x, position, turn, rows_of_kinds)
+        mixers = {ATTENTION: self.attention, LATENT: self.latent, CONVOLUTION: self.short_convolution}
+        return mixers[self["mixer"]](x, position, turn, rows_of_kinds)
 
     def heads(self, name, x, width):
         """Queries or keys, before they are turned."""
@@ -164,6 +165,15 @@ class Layer:
             shares = self.shares([dot(absorbed, latent) + dot(turned, key) for latent, key in self.rows])
             y += self.multiply("value_up", weighted_sum(shares, [latent for latent, _ in self.rows]), h)
         return self.multiply("o", y)
+
+    def short_convolution(self, x, *_):
+        self.rows.append([k * v for k, v in zip(self.multiply("k", x), self.multiply("v", x))])
+        newest = self.rows[-self["conv_taps"]:]
+        taps = heads_of(self.tensors["conv"], len(x))[-len(newest):]
+        y = [sum(w * u for w, u in zip(weights, values)) for weights, values in zip(zip(*taps), zip(*newest))]
+        if "conv.bias" in self.tensors:
+            y = added(y, self.tensors["conv.bias"])
+        return self.multiply("o", [a * b for a, b in zip(self.multiply("q", x), y)])
 
     # Feed-forwards ---------------------------------------------------------------------------
 

@@ -219,8 +219,12 @@ void put_formats(const cria_model_info& info, TextStream* out) {
 void put_kind(const cria_layer_kind& kind, uint32_t d_model, TextStream* out) {
   const std::string ffn = kind.d_ff != 0 ? text_of(", ffn %u", kind.d_ff) : "";
   put_row(out, "layers", text_of("%u x %u", kind.n_layers, d_model) + ffn);
-  put_row(out, "heads",
-          text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
+  if (kind.n_heads != 0) {
+    put_row(out, "heads",
+            text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
+  } else {
+    put_row(out, "mixer", name_of(kind.mixer));
+  }
   if (kind.n_experts != 0) {
     put_row(out, "experts",
             text_of("%u, %u chosen, of %u", kind.n_experts, kind.n_chosen, kind.expert_ff));

@@ -91,7 +91,9 @@ size_t PromptCache::restore(std::span<const uint32_t> tokens) {
     in_file_ = std::move(kept);
     return n_kept;
   }
-  if (cria_reset(model_.session(), static_cast<uint32_t>(n_kept)) == CRIA_OK) return n_kept;
+  if (cria_reset(model_.session(), static_cast<uint32_t>(n_kept)) == CRIA_OK) {
+    return cria_position(model_.session());  // of blocks of state a snapshot before it
+  }
   // A sliding window has gone on: what precedes the place is forgotten.
   model_.check(cria_reset(model_.session(), 0));
   return 0;

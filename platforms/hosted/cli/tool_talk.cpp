@@ -188,12 +188,10 @@ void ToolTalk::read_prompt(const std::vector<uint32_t>& tokens) const {
   const size_t n_held = std::min<size_t>(cria_position(session), tokens.size() - 1);
   const auto n_kept =
       static_cast<uint32_t>(std::mismatch(held, held + n_held, tokens.begin()).first - held);
-  size_t n_read = n_kept;
   if (cria_reset(session, n_kept) != CRIA_OK) {  // a sliding window has gone on
     model_.check(cria_reset(session, 0));
-    n_read = 0;
   }
-  const std::span rest = std::span(tokens).subspan(n_read);
+  const std::span rest = std::span(tokens).subspan(cria_position(session));
   const ReadingProgress progress(model_, [&] { return rest.size(); });
   if (prefill(model_, rest).n_fed == 0) throw ProgramError(ExitCode::kInterrupted, "stopped");
 }

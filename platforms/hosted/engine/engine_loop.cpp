@@ -320,7 +320,10 @@ EngineLoop::StepResult EngineLoop::step() {
 
 void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
   const uint32_t n_choices = answer->request().wish.n_choices;
-  if (answer->note_step(turn) && answer->choice() == 0 && n_choices > 1) {
+  const bool has_read = answer->note_step(turn);
+  // A later prompt may go on from here. Sessions planned without snapshots read it again.
+  if (has_read) (void)cria_keep_snapshot(pool_.at(answer->session()));
+  if (has_read && answer->choice() == 0 && n_choices > 1) {
     later_.push_back({answer->shared_request(), 1, n_choices - 1});
   }
   keep_prefix(answer);

@@ -68,6 +68,7 @@ PromptStart SessionPool::begin(uint32_t session, std::span<const uint32_t> promp
                : cria_copy_prefix(own, slots_[match.session].session, start.n_cached);
     if (status != CRIA_OK) continue;
     if (!is_own) start.copied_from = match.session;
+    start.n_cached = cria_position(own);  // of blocks of state a snapshot before it
     return start;
   }
   start.n_cached = 0;

@@ -329,6 +329,44 @@ TEST(MemoryPlan, StayingRolesStayInAMappedFile) {
   }
 }
 
+// A session has so many slots more than snapshots; each has the blocks of all layers.
+TEST(MemoryPlan, BlocksOfStateAreThereOnceASlot) {
+  ConfigParts parts = test::small_config(format::NumberFormat::kF32, 0);
+  parts.kinds.push_back(
+      test::small_kind(format::Mixer::kShortConvolution, format::FeedForward::kDense));
+  parts.layers = {0, 1, 1, 1};
+  test::set_all_formats(&parts, kMatrixFormats[0]);
+  const Model model(parts);
+  const Config c = model.view();
+  PlanInput in = exact_input(100);
+  MemoryPlan plan;
+  ASSERT_TRUE(plan_memory(c, in, &plan));
+  constexpr uint64_t kBlock = (3 - 1) * 64 * 4;
+  for (const uint32_t n_snapshots : {0u, 1u, 2u, 7u, 256u}) {
+    in.n_snapshots = n_snapshots;
+    MemoryPlan larger;
+    ASSERT_TRUE(plan_memory(c, in, &larger));
+    EXPECT_EQ(state_slots(c, n_snapshots), n_snapshots + 2);
+    EXPECT_EQ(larger.session.kv_cache - plan.session.kv_cache, n_snapshots * 3 * kBlock);
+    EXPECT_EQ(larger.session.objects, 256u + 192 + (8 * (n_snapshots + 2) + 63) / 64 * 64);
+    expect_totals(larger);
+    Carver carver;
+    const StateLayout layout = lay_out_state(c, 1, in, &carver);
+    EXPECT_EQ(layout.n_positions, n_snapshots + 2);
+    EXPECT_EQ(layout.parts.keeps, Keeps::kBlock);
+    EXPECT_EQ(carver.taken(), 3 * (n_snapshots + 2) * kBlock);
+  }
+  // Other models pay nothing.
+  const Model plain(test::small_config(format::NumberFormat::kF32, 0));
+  in.n_snapshots = 0;
+  ASSERT_TRUE(plan_memory(plain.view(), in, &plan));
+  in.n_snapshots = 256;
+  MemoryPlan same;
+  ASSERT_TRUE(plan_memory(plain.view(), in, &same));
+  EXPECT_EQ(state_slots(plain.view(), 256), 0u);
+  EXPECT_EQ(same.total, plan.total);
+}
+
 // Of blocks that are built: others have no scratch yet.
 TEST(MemoryPlan, PlansOfRandomKindsAddUp) {
   size_t n_planned = 0;

@@ -45,7 +45,7 @@ class Cache {
     kv_.n_layers = static_cast<uint32_t>(c.layers.size());
     kv_.n_positions = n_positions;
     kv_.kv_format = setting.kv_format;
-    const StateParts parts = attention::state(c.kinds[0], setting.kv_format);
+    const StateParts parts = attention::state(c.model, c.kinds[0], setting.kv_format);
     kv_.n_heads = parts.n_heads;
     kv_.n_parts = parts.n;
     const size_t n_rows = size_t{kv_.n_layers} * kv_.n_heads * n_positions;
