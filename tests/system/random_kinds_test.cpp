@@ -34,8 +34,8 @@ constexpr double kTolerance = 1e-4;
 // otherwise too.
 test::RandomKinds computed_kinds(cria_backend backend) {
   test::RandomKinds wish = test::all_kinds();
-  wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kLatentAttention,
-                 Mixer::kLatentAttention};
+  wish.mixers = {Mixer::kNothing,          Mixer::kAttention, Mixer::kLatentAttention,
+                 Mixer::kShortConvolution, Mixer::kDeltaRule, Mixer::kStateSpace};
   wish.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
   if (backend == CRIA_BACKEND_EXACT) wish.feed_forwards.push_back(format::FeedForward::kExperts);
   wish.has_per_layer = false;
@@ -47,7 +47,13 @@ ConfigParts made(uint32_t seed, cria_backend backend) {
   ConfigParts c = test::random_kinds(seed, computed_kinds(backend));
   c.model.compression = 0;
   c.model.logits_divisor = 0.01f;
-  for (format::LayerKind& k : c.kinds) k.score_multiplier *= 1e4f;
+  for (format::LayerKind& k : c.kinds) {
+    k.score_multiplier *= 1e4f;
+    if (k.conv_taps == 0) continue;
+    // What is normalized here is a product of several small numbers.
+    k.inner_epsilon = 1e-12f;
+    if (k.unit_epsilon != 0) k.unit_epsilon = 1e-12f;
+  }
   return c;
 }
 
