@@ -63,6 +63,13 @@ void check_source(const SourceTensor& source, const std::vector<uint64_t>& wante
   }
 }
 
+// What the shape of a tensor is compared with: files leave out a side of a convolution that is 1.
+std::vector<uint64_t> shape_of(const SourceTensor& source, const Recipe& recipe,
+                               const std::vector<uint64_t>& wanted) {
+  if (recipe.take != Take::kTaps || source.shape().size() != 2) return wanted;
+  return {wanted.front(), wanted.back()};
+}
+
 // Tables of angles and masks, which older checkpoints store and the config gives anyway.
 bool is_buffer(std::string_view name) {
   constexpr std::string_view kLastParts[] = {
@@ -176,7 +183,8 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
       const SourceTensor* tensor = checkpoint.find(name);
       if (tensor == nullptr) refuse_missing(checkpoint, spec, own);
       const bool is_flat = recipe.take == Take::kFlat && tensor->shape().size() == 1;
-      check_source(*tensor, is_flat ? std::vector<uint64_t>{spec.shape.cols} : shape);
+      check_source(*tensor, is_flat ? std::vector<uint64_t>{spec.shape.cols}
+                                    : shape_of(*tensor, recipe, shape));
       used.insert(name);
       stored.push_back(tensor);
     }

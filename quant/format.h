@@ -111,6 +111,11 @@ enum class Architecture : uint32_t {
   kBitNet = 23,
   kGemma2 = 24,
   kGemma3 = 25,
+  kLfm2 = 26,
+  kLfm2Moe = 27,
+  kQwen35 = 28,
+  kQwen35Moe = 29,
+  kQwen3Next = 30,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).
