@@ -47,6 +47,15 @@ constexpr std::string_view kPatternKeys[] = {"sliding_window_pattern"};
 constexpr std::string_view kGemmaKeys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
                                            "attn_logit_softcapping", "final_logit_softcapping"};
 constexpr OtherKey kPatternKey[] = {{"_sliding_window_pattern", "sliding_window_pattern"}};
+constexpr OtherKey kLfm2Keys[] = {{"norm_eps", "rms_norm_eps"},
+                                  {"theta", "rope_theta"},
+                                  {"tie_embedding", "tie_word_embeddings"}};
+constexpr OtherKey kLfm2MoeKeys[] = {{"norm_eps", "rms_norm_eps"},
+                                     {"theta", "rope_theta"},
+                                     {"tie_embedding", "tie_word_embeddings"},
+                                     {"num_dense_layers", "first_k_dense_replace"}};
+constexpr std::string_view kLfm2MoeOwnKeys[] = {"num_experts", "num_experts_per_tok",
+                                                "moe_intermediate_size", "first_k_dense_replace"};
 
 // Norms of what a layer adds in place of those of what it reads, and both.
 constexpr uint32_t kNormsBehind =
@@ -372,6 +381,41 @@ constexpr ArchitectureRow kArchitectures[] = {
      .window_period = 6,
      .rope_theta = 1e6,
      .is_tied = true},
+    {.class_name = "Lfm2ForCausalLM",
+     .model_type = "lfm2",
+     .id = Architecture::kLfm2,
+     .name = "LFM2",
+     .examples = "LFM2 and LFM2.5 350M, 700M, 1.2B and 2.6B",
+     .names = TensorNames::kLfm2,
+     .flags = kLlamaFlags | format::flag::kHeadNorms,
+     .other_keys = kLfm2Keys,
+     .has_convolutions = true,
+     .d_ff = 12288,
+     .max_context = 128000,
+     .vocab_size = 65536,
+     .n_heads = 32,
+     .n_kv_heads = 8,
+     .rms_epsilon = 1e-5,
+     .rope_theta = 1e6,
+     .is_tied = true},
+    {.class_name = "Lfm2MoeForCausalLM",
+     .model_type = "lfm2_moe",
+     .id = Architecture::kLfm2Moe,
+     .name = "LFM2-MoE",
+     .examples = "LFM2 8B-A1B and 24B-A2B",
+     .names = TensorNames::kLfm2,
+     .flags = kLlamaFlags | format::flag::kHeadNorms,
+     .other_keys = kLfm2MoeKeys,
+     .own_keys = kLfm2MoeOwnKeys,
+     .has_convolutions = true,
+     .d_ff = 7168,
+     .max_context = 128000,
+     .vocab_size = 65536,
+     .n_heads = 32,
+     .n_kv_heads = 8,
+     .rms_epsilon = 1e-5,
+     .rope_theta = 1e6,
+     .is_tied = true},
     {.class_name = "Qwen3_5ForCausalLM",
      .model_type = "qwen3_5_text",
      .id = Architecture::kQwen35,
@@ -428,6 +472,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .n_kv_heads = 2,
      .head_dim = 256},
 };
+static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kQwen3Next));
 
 // What people try and is none of those, by how its class or its model_type begins; the first that
 // fits says what it is.
@@ -455,7 +500,7 @@ constexpr RefusedRow kRefused[] = {
     {"MiniCPM3", "minicpm3", kLatent},
     {"Gemma", "gemma", kGemma},
     {"RecurrentGemma", "recurrent_gemma", kStateSpace},
-    {"Lfm2", "lfm2", kStateSpace},
+    {"Lfm2", "lfm2", kVision},
     {"FalconH1", "falcon_h1", kStateSpace},
     {"FalconMamba", "falcon_mamba", kStateSpace},
     {"Mamba", "mamba", kStateSpace},

@@ -28,6 +28,7 @@ enum class TensorNames : uint8_t {
   kNormsBehind,    // norms of what a layer adds, none of what it reads
   kNormsAround,    // both
   kBitNet,
+  kLfm2,
   kQwen35,
   kQwen35Moe,  // that, with experts in stacks
   kQwen3Next,  // that, with what the delta rule reads fused by heads
@@ -67,6 +68,9 @@ struct OtherKey {
   const char* key;
 };
 
+// What layer_types calls a short convolution.
+inline constexpr const char* kConvolutionLayer = "conv";
+
 // Of LayerKind::flags, what a Llama's layers have.
 inline constexpr uint32_t kLlamaFlags =
     format::flag::kMixerNorm | format::flag::kFfnNorm | format::flag::kGated;
@@ -96,6 +100,7 @@ struct ArchitectureRow {
   bool yarn_means_longrope = false;    // as "su" does: names of old files
   bool is_hybrid = false;              // it must say which layers attend and how many experts are
   bool has_pairs = false;              // rows that rotate together are one beside the other
+  bool has_convolutions = false;       // layers that are no attention, as layer_types says
   // Layers that are no attention, and what layer_types calls them; empty: there are none.
   format::Mixer other_mixer = format::Mixer::kNothing;
   std::string_view other_layer = {};

@@ -14,6 +14,7 @@
 #include "converter/json_input.h"
 #include "converter/latent_heads.h"
 #include "converter/layer_kinds.h"
+#include "converter/lfm2_layers.h"
 #include "converter/recurrent_layers.h"
 #include "converter/rope.h"
 
@@ -239,6 +240,10 @@ void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, uin
     config.refuse(kOtherKey, "is another than " + std::string(row.activation_key));
   }
   kind->activation = static_cast<uint8_t>(activation);
+  if (row.id == format::Architecture::kLfm2) {
+    kind->d_ff = read_lfm2_width(config, row);
+    return;
+  }
   const bool is_gpt2 = row.id == format::Architecture::kGpt2;
   kind->d_ff = count_or(config, row.ffn_key, is_gpt2 ? kGpt2Factor * d_model : row.d_ff,
                         format::kMaxFfnWidth);
@@ -462,6 +467,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   }
   const LayerKind layer = read_layer(config, row, &model);
   std::vector<LayerKind> layers = read_layers(config, row, layer, model.n_layers);
+  read_convolutions(config, row, &layers);
   read_recurrences(config, row, model.d_model, &layers);
   read_experts(config, row, &layers);
   if (config.boolean(kScaleByLayer).value_or(false)) divide_scores(&layers);

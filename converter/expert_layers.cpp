@@ -32,8 +32,8 @@ enum class Dense : uint8_t {
   kListed,  // mlp_only_layers, and all but each decoder_sparse_step-th
   kFirst,   // first_k_dense_replace
 };
-// How DeepSeek's models choose.
-enum class Choice : uint8_t { kBest, kOfGroups, kBiased };
+// How DeepSeek's models choose, and LFM2's.
+enum class Choice : uint8_t { kBest, kOfGroups, kBiased, kMaybeBiased };
 
 struct ExpertsRow {
   Architecture id;
@@ -69,6 +69,8 @@ constexpr ExpertsRow kRows[] = {
      2, Dense::kFirst, 0, Choice::kOfGroups, 1},
     {Architecture::kDeepseekV3, kExpertWidth, 2048, 256, 8, Normalized::kUnlessKey,
      Shared::kCounted, 1, Dense::kFirst, 3, Choice::kBiased, 2.5},
+    {Architecture::kLfm2Moe, kExpertWidth, 1792, 32, 4, Normalized::kUnlessKey, Shared::kNone, 0,
+     Dense::kFirst, 2, Choice::kMaybeBiased, 1},
 };
 
 void set(LayerKind* kind, uint32_t flags) { kind->flags |= flags; }
@@ -131,6 +133,14 @@ void read_deepseek_v3(const JsonObject& config, LayerKind* kind) {
   read_groups(config, kGroups, kGroupsChosen, 2, kind);
 }
 
+void read_lfm2(const JsonObject& config, LayerKind* kind) {
+  constexpr float kEpsilon = 1e-6F;
+  require_text(config, "scoring_func", "sigmoid");
+  kind->router_score = static_cast<uint8_t>(format::RouterScore::kSigmoid);
+  if (config.boolean("use_expert_bias").value_or(true)) set(kind, format::flag::kChoiceBias);
+  if ((kind->flags & format::flag::kNormalizedChoice) != 0) kind->router_epsilon = kEpsilon;
+}
+
 // A plain router; what other models have may be there where it changes nothing.
 void check_best(const JsonObject& config) {
   require_text(config, "scoring_func", "softmax");
@@ -153,6 +163,7 @@ void read_choice(const JsonObject& config, const ExpertsRow& row, LayerKind* kin
   kind->router_scale = read_number(config, "routed_scaling_factor", row.scale);
   if (row.choice == Choice::kOfGroups) read_deepseek_v2(config, kind);
   if (row.choice == Choice::kBiased) read_deepseek_v3(config, kind);
+  if (row.choice == Choice::kMaybeBiased) read_lfm2(config, kind);
 }
 
 uint32_t read_shared(const JsonObject& config, const ExpertsRow& row, LayerKind* kind) {

@@ -153,6 +153,27 @@ constexpr RoleName kRows[] = {
     {TensorNames::kQwen35, TensorRole::kDown, "mlp.shared_expert.down_proj.weight", Take::kRows,
      has_experts},
 
+    {TensorNames::kLfm2, TensorRole::kMixerNorm, "operator_norm.weight"},
+    {TensorNames::kLfm2, TensorRole::kK, "conv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kQ, "conv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kV, "conv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kConvolution, "conv.conv.weight", Take::kTaps},
+    {TensorNames::kLfm2, TensorRole::kConvolutionBias, "conv.conv.bias"},
+    {TensorNames::kLfm2, TensorRole::kO, "conv.out_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kQNorm, "self_attn.q_layernorm.weight"},
+    {TensorNames::kLfm2, TensorRole::kKNorm, "self_attn.k_layernorm.weight"},
+    {TensorNames::kLfm2, TensorRole::kO, "self_attn.out_proj.weight"},
+    {TensorNames::kLfm2, TensorRole::kFfnNorm, "ffn_norm.weight"},
+    {TensorNames::kLfm2, TensorRole::kGate, "feed_forward.w1.weight"},
+    {TensorNames::kLfm2, TensorRole::kUp, "feed_forward.w3.weight"},
+    {TensorNames::kLfm2, TensorRole::kDown, "feed_forward.w2.weight"},
+    {TensorNames::kLfm2, TensorRole::kRouter, "feed_forward.gate.weight"},
+    {TensorNames::kLfm2, TensorRole::kChoiceBias, "feed_forward.expert_bias"},
+    {TensorNames::kLfm2, TensorRole::kExpertGate, "feed_forward.experts.*.w1.weight"},
+    {TensorNames::kLfm2, TensorRole::kExpertUp, "feed_forward.experts.*.w3.weight"},
+    {TensorNames::kLfm2, TensorRole::kExpertDown, "feed_forward.experts.*.w2.weight"},
+    {TensorNames::kLfm2, TensorRole::kFinalNorm, "model.embedding_norm.weight"},
+
     {TensorNames::kLlama, TensorRole::kEmbedding, kEmbeddingName},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "input_layernorm.weight"},
     {TensorNames::kLlama, TensorRole::kQ, "self_attn.q_proj.weight"},
@@ -289,6 +310,10 @@ bool is_delta_rule(const LayerKind& kind) {
 
 bool is_state_space(const LayerKind& kind) {
   return kind.mixer == static_cast<uint8_t>(format::Mixer::kStateSpace);
+}
+
+bool is_convolution(const LayerKind& kind) {
+  return kind.mixer == static_cast<uint8_t>(format::Mixer::kShortConvolution);
 }
 
 std::string bias_name(std::string_view weight) {

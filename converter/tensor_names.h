@@ -70,6 +70,7 @@ inline constexpr char kMatrixNumber = '*';
 [[nodiscard]] bool has_experts(const format::LayerKind& kind);
 [[nodiscard]] bool has_query_rank(const format::LayerKind& kind);
 [[nodiscard]] bool is_delta_rule(const format::LayerKind& kind);
+[[nodiscard]] bool is_convolution(const format::LayerKind& kind);
 [[nodiscard]] bool is_state_space(const format::LayerKind& kind);
 
 // What the bias of "q.weight" is called: "q.bias".

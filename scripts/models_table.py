@@ -25,6 +25,8 @@ LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": 
 # name, parameters as published (millions, to their precision), class, what config.json says besides the shape
 # (layers, width, heads, KV heads, FFN, vocabulary, tied)
 LLAMA, QWEN2, QWEN3 = "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
+LFM2 = "Lfm2ForCausalLM"
+LFM2_LAYERS = {"layer_types": ["full_attention" if i in (2, 5, 8, 10, 12, 14) else "conv" for i in range(16)]}
 MODELS = (
     ("meta-llama/Llama-3.2-1B-Instruct", 1236, LLAMA, (16, 2048, 32, 8, 8192, 128256, True), {"head_dim": 64}),
     ("meta-llama/Llama-3.2-3B-Instruct", 3213, LLAMA, (28, 3072, 24, 8, 8192, 128256, True), {"head_dim": 128}),
@@ -60,6 +62,8 @@ MODELS = (
      {"layer_types": ["attention"] * 40, "num_local_experts": 0, "shared_intermediate_size": 8192,
       "position_embedding_type": "rope", "embedding_multiplier": 12, "logits_scaling": 10,
       "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
+    ("LiquidAI/LFM2-350M", 354, LFM2, (16, 1024, 16, 8, 6656, 65536, True), LFM2_LAYERS),
+    ("LiquidAI/LFM2-1.2B", 1170, LFM2, (16, 2048, 32, 8, 12288, 65536, True), LFM2_LAYERS),
     ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46703, "MixtralForCausalLM", (32, 4096, 32, 8, 14336, 32000, False),
      {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None}),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", 14316, "Qwen2MoeForCausalLM", (24, 2048, 16, 16, 5632, 151936, False),

@@ -256,8 +256,31 @@ class ConfigWriter {
 
   void add_heads() {
     if (is_latent()) return add_latent_heads();
-    copy_count(kKeyHeads);
+    if (architecture_.row().has_convolutions) {
+      add_convolutions();
+    } else {
+      copy_count(kKeyHeads);
+    }
     copy_count(kHeadDim);
+  }
+
+  // Layers without heads of keys are convolutions. The width of the MLP has been computed.
+  void add_convolutions() {
+    copy_count({"shortconv.l_cache", "conv_L_cache", Need::kRequired});
+    config_["block_auto_adjust_ff_dim"] = false;
+    const std::string name = named("num_key_value_heads", kKeyHeads.gguf);
+    (void)named("layer_types", kKeyHeads.gguf);
+    const auto heads = json_.find(name);
+    if (heads == json_.end() || !heads->is_array()) return copy_count(kKeyHeads);
+    const std::vector<uint32_t> counts = *metadata_.counts(name);
+    const uint32_t most = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+    Json types = Json::array();
+    for (const uint32_t count : counts) {
+      if (count != 0 && count != most) metadata_.refuse(name, "must be one number or 0");
+      types.push_back(count == 0 ? kConvolutionLayer : "full_attention");
+    }
+    config_["num_key_value_heads"] = most;
+    config_["layer_types"] = std::move(types);
   }
 
   // Where expansions are apart, the file describes one head of keys and values with what is

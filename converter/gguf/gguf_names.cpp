@@ -50,6 +50,8 @@ constexpr GgufArchitecture kArchitectures[] = {
     {"olmo2", Architecture::kOlmo2, false},
     {"gemma2", Architecture::kGemma2, false, nullptr, {.has_whole_norms = true}},
     {"gemma3", Architecture::kGemma3, false, nullptr, {.has_whole_norms = true}},
+    {"lfm2", Architecture::kLfm2, false},
+    {"lfm2moe", Architecture::kLfm2Moe, false},
 };
 
 constexpr RoleName kRows[] = {
@@ -89,6 +91,15 @@ constexpr RoleName kRows[] = {
     {TensorNames::kNormsBehind, TensorRole::kFfnOutNorm, "post_ffw_norm.weight"},
     {TensorNames::kNormsAround, TensorRole::kMixerOutNorm, "post_attention_norm.weight"},
     {TensorNames::kNormsAround, TensorRole::kFfnOutNorm, "post_ffw_norm.weight"},
+
+    {TensorNames::kLfm2, TensorRole::kK, "shortconv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kQ, "shortconv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kV, "shortconv.in_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kConvolution, "shortconv.conv.weight"},
+    {TensorNames::kLfm2, TensorRole::kConvolutionBias, "shortconv.conv.bias"},
+    {TensorNames::kLfm2, TensorRole::kO, "shortconv.out_proj.weight", Take::kRows, is_convolution},
+    {TensorNames::kLfm2, TensorRole::kChoiceBias, "exp_probs_b.bias"},
+    {TensorNames::kLfm2, TensorRole::kFinalNorm, "token_embd_norm.weight"},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},

@@ -11,7 +11,7 @@
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
 #include "runtime/decode/sampler.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -84,6 +84,7 @@ bool plan_with_room(cria_chat* c, cria_workspace* w) {
 void begin_answer(cria_chat* c) {
   c->n_hidden = 0;
   commit_plan(c);
+  keep_snapshot(c->session);
   static_cast<void>(add_message(c, CRIA_ASSISTANT, nullptr, 0));  // ask has made room
   c->phase = ChatPhase::kSpeaking;
   c->memory.messages[c->n_messages - 1].position = c->n_said;
@@ -160,8 +161,8 @@ Status keep(cria_chat* c, uint32_t n) {
   keep_messages(c, n);
   if (c->n_in_context == 0) return Status::kOk;
   const uint32_t end = takes_ahead_back ? behind_answer(*c, all_said(*c)) : c->n_said;
-  // Where the window of attention has gone on they stay.
-  if (n_held(*c, end) == end) static_cast<void>(cria_reset(c->session, end));
+  // Where the window of attention has gone on, or blocks have no snapshot, they stay.
+  if (n_held(*c, end) == end && can_follow(*c->session, end)) cut(c->session, end);
   return Status::kOk;
 }
 

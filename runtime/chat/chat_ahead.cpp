@@ -5,7 +5,7 @@
 #include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -50,7 +50,9 @@ Status read_conversation(cria_chat* c, cria_workspace* w, uint32_t most_tokens, 
   }
   // Whatever the session held, and however it was read: when nothing is left it is the same.
   keep_common(c, c->n_next);
-  return read(c, w, c->memory.next, std::min(c->n_next, most_tokens), n_read);
+  CRIA_TRY(read(c, w, c->memory.next, std::min(c->n_next, most_tokens), n_read));
+  if (*n_read == c->n_next) keep_snapshot(c->session);
+  return Status::kOk;
 }
 
 }  // namespace

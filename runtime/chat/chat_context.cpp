@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 
 namespace cria {
 
@@ -43,7 +43,7 @@ void forget_context(cria_chat* c) {
 
 void end_session(cria_chat* c, uint32_t position) {
   if (position < c->session->position) {
-    cut(c->session, can_follow(*c->session, position) ? position : 0);
+    cut(c->session, last_followed(*c->session, position));
   }
 }
 

@@ -26,7 +26,8 @@ void cut_context(cria_chat* c, ChatPart part);
 // for what cria_drop moved.
 void forget_context(cria_chat* c);
 
-// Makes the session end before a position, or, where a sliding window has gone on, before all.
+// Makes the session end before a position, or, where a sliding window has gone on, before all;
+// where layers keep blocks, at the last snapshot before it.
 void end_session(cria_chat* c, uint32_t position);
 
 }  // namespace cria

@@ -6,7 +6,7 @@
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/state.h"
 
 namespace cria {
@@ -32,13 +32,13 @@ size_t body_bytes(const SavedHeader& h) {
 }
 
 // The session without what is not in said, as it is where said is empty; without the logits, which
-// no answer begins with.
+// no answer begins with. A copy, whose caches and slots are the session's own: it is not cut.
 cria_session session_of(const cria_chat& c) {
   cria_session session = *c.session;
   session.has_logits = false;
   if (c.n_in_context == 0) return session;
   const uint32_t n = n_held(c, c.n_said);
-  if (n < session.position) cut(&session, can_follow(session, n) ? n : 0);
+  if (n < session.position) session.position = last_followed(session, n);
   return session;
 }
 

@@ -120,7 +120,8 @@ class Usage(Base):
                                        ("DeepseekV2ForCausalLM", "V2-Lite"), ("DeepseekV3ForCausalLM",), ("MiniCPMForCausalLM",),
                                        ("Ministral3ForCausalLM",), ("Ernie4_5ForCausalLM", "dense"), ("Exaone4ForCausalLM",),
                                        ("Olmo2ForCausalLM",), ("Olmo3ForCausalLM",), ("BitNetForCausalLM",),
-                                       ("Gemma2ForCausalLM",), ("Gemma3ForCausalLM", "270M"), ("Qwen3_5ForCausalLM",),
+                                       ("Gemma2ForCausalLM",), ("Gemma3ForCausalLM", "270M"), ("Lfm2ForCausalLM",),
+                                       ("Lfm2MoeForCausalLM",), ("Qwen3_5ForCausalLM",),
                                        ("Qwen3_5MoeForCausalLM",), ("Qwen3NextForCausalLM",)), strict=True):
             for part in parts:
                 self.assertIn(part, line)

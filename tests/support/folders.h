@@ -35,6 +35,7 @@ inline constexpr const char* kReferenceArchitectures[] = {
     "olmoe",       "phi3",          "qwen2",
     "qwen2-moe",   "qwen3",         "qwen3-moe",
     "smollm3",     "qwen3.5",       "qwen3.5-moe",
-    "qwen3.5-vl",  "granite4-h",    "granite4-h-moe"};
+    "qwen3.5-vl",  "granite4-h",    "granite4-h-moe",
+    "lfm2",        "lfm2-moe"};
 
 }  // namespace cria::test

@@ -120,6 +120,25 @@ NearLlama latent(MatrixFormat f) {
   return made("latent", c, without, f);
 }
 
+// Convolutions of two lengths around attention. What they compute is a product of three small
+// numbers and more, which the norm behind them makes up for.
+NearLlama lfm2(MatrixFormat f) {
+  ConfigParts c = base_config(f, Architecture::kLfm2);
+  LayerKind shorter = small_kind(format::Mixer::kShortConvolution, format::FeedForward::kNothing);
+  shorter.flags |= flag::kMixerOutNorm;
+  shorter.norm_epsilon = 1e-20f;
+  LayerKind longer = shorter;
+  longer.conv_taps = 5;
+  longer.flags |= flag::kMixerBias | flag::kOutputBias | flag::kConvolutionBias;
+  LayerKind attention = c.kinds[0];
+  attention.flags |= flag::kHeadNorms;
+  ConfigParts without = c;
+  c.set_layers(std::vector<LayerKind>{shorter, attention, longer});
+  shorter.conv_taps = 2;
+  without.set_layers(std::vector<LayerKind>{shorter, attention, longer});
+  return made("lfm2", c, without, f);
+}
+
 NearLlama with_everything(MatrixFormat f) {
   ConfigParts c = base_config(f);
   widen_heads(&c);
@@ -178,6 +197,7 @@ std::vector<NearLlama> near_llamas(MatrixFormat f) {
   all.push_back(gpt2(f));
   all.push_back(latent(f));
   all.push_back(experts(f));
+  all.push_back(lfm2(f));
   all.push_back(with_everything(f));
   return all;
 }

@@ -18,6 +18,7 @@ constexpr uint32_t kWidth = 32;
 constexpr uint32_t kKvWidth = 16;
 constexpr uint32_t kFfnWidth = 96;
 constexpr uint32_t kLayers = 2;
+constexpr uint32_t kLayersOfLfm2 = 5;
 constexpr uint32_t kMerges = 38;
 constexpr uint32_t kVocab = 256 + kMerges + 6;
 
@@ -116,12 +117,23 @@ Json config_json() {
           {"mlp_bias", false}};
 }
 
+Json lfm2_config_json() {
+  Json config = config_json();
+  config["architectures"] = {"Lfm2ForCausalLM"};
+  config["model_type"] = "lfm2";
+  config["layer_types"] = {"conv", "full_attention", "conv", "full_attention", "conv"};
+  config["num_hidden_layers"] = kLayersOfLfm2;
+  config["block_auto_adjust_ff_dim"] = false;
+  config["max_position_embeddings"] = 512;
+  return config;
+}
+
 struct Tensor {
   std::string name;
   std::vector<uint32_t> shape;
 };
 
-void write_safetensors(const fs::path& path) {
+std::vector<Tensor> tensors_of_llama() {
   std::vector<Tensor> tensors = {{"model.embed_tokens.weight", {kVocab, kWidth}}};
   for (uint32_t i = 0; i < kLayers; ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".";
@@ -136,6 +148,37 @@ void write_safetensors(const fs::path& path) {
     tensors.push_back({layer + "mlp.down_proj.weight", {kWidth, kFfnWidth}});
   }
   tensors.push_back({"model.norm.weight", {kWidth}});
+  return tensors;
+}
+
+std::vector<Tensor> tensors_of_lfm2() {
+  constexpr uint32_t kTaps = 3;
+  std::vector<Tensor> tensors = {{"model.embed_tokens.weight", {kVocab, kWidth}}};
+  for (uint32_t i = 0; i < kLayersOfLfm2; ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".";
+    tensors.push_back({layer + "operator_norm.weight", {kWidth}});
+    if (i % 2 == 1) {
+      tensors.push_back({layer + "self_attn.q_proj.weight", {kWidth, kWidth}});
+      tensors.push_back({layer + "self_attn.k_proj.weight", {kKvWidth, kWidth}});
+      tensors.push_back({layer + "self_attn.v_proj.weight", {kKvWidth, kWidth}});
+      tensors.push_back({layer + "self_attn.out_proj.weight", {kWidth, kWidth}});
+      tensors.push_back({layer + "self_attn.q_layernorm.weight", {kWidth / 2}});
+      tensors.push_back({layer + "self_attn.k_layernorm.weight", {kWidth / 2}});
+    } else {
+      tensors.push_back({layer + "conv.in_proj.weight", {3 * kWidth, kWidth}});
+      tensors.push_back({layer + "conv.conv.weight", {kWidth, 1, kTaps}});
+      tensors.push_back({layer + "conv.out_proj.weight", {kWidth, kWidth}});
+    }
+    tensors.push_back({layer + "ffn_norm.weight", {kWidth}});
+    tensors.push_back({layer + "feed_forward.w1.weight", {kFfnWidth, kWidth}});
+    tensors.push_back({layer + "feed_forward.w3.weight", {kFfnWidth, kWidth}});
+    tensors.push_back({layer + "feed_forward.w2.weight", {kWidth, kFfnWidth}});
+  }
+  tensors.push_back({"model.embedding_norm.weight", {kWidth}});
+  return tensors;
+}
+
+void write_safetensors(const std::vector<Tensor>& tensors, const fs::path& path) {
   Json header = Json::object();
   std::vector<float> values;
   std::mt19937 random(20261120);
@@ -162,14 +205,22 @@ void write_safetensors(const fs::path& path) {
              static_cast<std::streamsize>(values.size() * sizeof(float)));
 }
 
+void write_folder(const Json& config, const std::vector<Tensor>& tensors, const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << config;
+  std::ofstream(folder / "tokenizer.json") << tokenizer_json();
+  std::ofstream(folder / "tokenizer_config.json") << tokenizer_config_json();
+  write_safetensors(tensors, folder / "model.safetensors");
+}
+
 }  // namespace
 
 void write_tiny_checkpoint(const fs::path& folder) {
-  fs::create_directories(folder);
-  std::ofstream(folder / "config.json") << config_json();
-  std::ofstream(folder / "tokenizer.json") << tokenizer_json();
-  std::ofstream(folder / "tokenizer_config.json") << tokenizer_config_json();
-  write_safetensors(folder / "model.safetensors");
+  write_folder(config_json(), tensors_of_llama(), folder);
+}
+
+void write_tiny_lfm2(const fs::path& folder) {
+  write_folder(lfm2_config_json(), tensors_of_lfm2(), folder);
 }
 
 }  // namespace cria::test

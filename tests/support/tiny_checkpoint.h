@@ -8,4 +8,8 @@ namespace cria::test {
 
 void write_tiny_checkpoint(const std::filesystem::path& folder);
 
+// The same, for contexts of up to 512 tokens, of an LFM2 of five layers: short convolutions and
+// attention in turn.
+void write_tiny_lfm2(const std::filesystem::path& folder);
+
 }  // namespace cria::test

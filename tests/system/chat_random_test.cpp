@@ -20,6 +20,7 @@
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/seeds.h"
+#include "tests/support/tiny_checkpoint.h"
 #include "tests/system/chat_driver.h"
 
 namespace cria {
@@ -77,6 +78,10 @@ const std::vector<Model>& models() {
     for (const uint32_t window : {16U, 48U, 128U}) {
       made.push_back({"own, window " + std::to_string(window), with_window(own, window), window});
     }
+    const auto folder = test::temporary_folder() / "lfm2";
+    test::write_tiny_lfm2(folder);
+    made.push_back(
+        {"lfm2", test::convert_folder(folder, {kInt4, 32, format::Compression::kStored, true}), 0});
     return made;
   }();
   return all;
@@ -165,6 +170,7 @@ struct Asked {
   uint32_t n_pieces = 0;
   uint32_t most_pieces = 0;
   cria_session* session = nullptr;
+  uint32_t vocab_size = 0;
   cria_chat_result result = {};
   bool operator==(const Asked& other) const {
     return status == other.status && text == other.text && logits.size() == other.logits.size() &&
@@ -175,7 +181,7 @@ struct Asked {
 int take(void* context, uint32_t, const char* piece, size_t n_bytes) {
   auto* const to = static_cast<Asked*>(context);
   const float* const logits = cria_logits(to->session);
-  if (to->n_pieces == 0 && logits != nullptr) to->logits.assign(logits, logits + 2048);
+  if (to->n_pieces == 0 && logits != nullptr) to->logits.assign(logits, logits + to->vocab_size);
   to->text.append(piece, n_bytes);
   return ++to->n_pieces > to->most_pieces ? 1 : 0;
 }
@@ -183,6 +189,7 @@ int take(void* context, uint32_t, const char* piece, size_t n_bytes) {
 Asked ask(Chat* chat, const Question& question) {
   Asked asked;
   asked.session = chat->session().session();
+  asked.vocab_size = cria_vocab_size(chat->session().model());
   asked.most_pieces = question.most_pieces;
   cria_chat_options options = {};
   options.max_tokens = question.limit;
@@ -338,6 +345,24 @@ TEST(ChatRandom, SavingAndLoadingChangesNoBit) {
         pair->note("reload");
         reload(pair->one.get());
       }
+      pair->say();
+    });
+  });
+}
+
+// The session holds more than what is saved where messages were taken back.
+TEST(ChatRandom, SavingAloneChangesNoBit) {
+  test::for_each_seed({9}, [](uint32_t seed) {
+    converse(seed, [](Pair* pair) {
+      const size_t n = cria_chat_n_messages(pair->one->get());
+      if (chance(pair->random, 40)) {
+        const size_t n_kept = n - std::min<size_t>(n, 2 * ((*pair->random)() % 4));
+        pair->note("keep " + std::to_string(n_kept));
+        keep(pair->one.get(), n_kept);
+        keep(pair->other.get(), n_kept);
+      }
+      pair->note("save");
+      EXPECT_FALSE(pair->one->saved().empty());
       pair->say();
     });
   });

@@ -13,8 +13,8 @@ from operator import mul
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, DELTA, EXPERTS, GELU, KIND_FLAGS, LATENT, LAYER_NORM,  # noqa: E402
-                                       LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, STATE_SPACE, TIED)
+from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, CONVOLUTION, DELTA, EXPERTS, GELU, KIND_FLAGS, LATENT,  # noqa: E402
+                                       LAYER_NORM, LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, STATE_SPACE, TIED)
 from cria_reader.model_file import ModelFile  # noqa: E402
 
 SOFTMAX, SIGMOID = 1, 2
@@ -118,7 +118,8 @@ class Layer:
     # Mixers ----------------------------------------------------------------------------------
 
     def mix(self, x, position, turn, rows_of_kinds):
-        mixers = {ATTENTION: self.attention, LATENT: self.latent, DELTA: self.delta_rule, STATE_SPACE: self.state_space}
+        mixers = {ATTENTION: self.attention, LATENT: self.latent, CONVOLUTION: self.short_convolution, DELTA: self.delta_rule,
+                  STATE_SPACE: self.state_space}
         return mixers[self["mixer"]](x, position, turn, rows_of_kinds)
 
     def heads(self, name, x, width):
@@ -166,6 +167,15 @@ class Layer:
             shares = self.shares([dot(absorbed, latent) + dot(turned, key) for latent, key in self.rows])
             y += self.multiply("value_up", weighted_sum(shares, [latent for latent, _ in self.rows]), h)
         return self.multiply("o", y)
+
+    def short_convolution(self, x, *_):
+        self.rows.append([k * v for k, v in zip(self.multiply("k", x), self.multiply("v", x))])
+        newest = self.rows[-self["conv_taps"]:]
+        taps = heads_of(self.tensors["conv"], len(x))[-len(newest):]
+        y = [sum(w * u for w, u in zip(weights, values)) for weights, values in zip(zip(*taps), zip(*newest))]
+        if "conv.bias" in self.tensors:
+            y = added(y, self.tensors["conv.bias"])
+        return self.multiply("o", [a * b for a, b in zip(self.multiply("q", x), y)])
 
     def convolved_heads(self, x):
         """Heads of q, k and v behind their convolution and silu; each key head as often as it serves a value head."""
