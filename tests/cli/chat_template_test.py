@@ -71,11 +71,11 @@ class ChatTemplates(unittest.TestCase):
 
     def test_what_a_template_refuses(self):
         model = cli.model("--chat-template", str(TEMPLATES / "no_system.jinja"))
-        self.expect_refused(model, MESSAGES, "takes no such conversation with a system text")
+        self.expect_refused(model, MESSAGES, "takes no system text in this conversation")
         self.expect_refused(model, MESSAGES[2:], "takes no assistant's text in this place")
         chat = cli.cria("chat", model, "--system", "Be brief.", stdin="hello\n")
         self.assertEqual(chat.code, cli.BAD_INPUT)
-        self.assertIn("takes no such conversation with a system text", chat.err)
+        self.assertIn("takes no system text in this conversation", chat.err)
 
     def test_bad_messages(self):
         for text, part in (("[", "is no JSON"), ("3", "no list"), ("[3]", "message 1 is no object"), ("[{}]", "has no role"),
