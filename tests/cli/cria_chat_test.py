@@ -209,7 +209,7 @@ class Chat(unittest.TestCase):
     def test_an_unknown_command_is_told(self):
         code, shown = cli.talk(lines=["/jump"])
         self.assertEqual(code, cli.DONE)
-        self.assertRegex(shown[0], r"\Acria: error: /jump is no command[^\n]*\n\Z")
+        self.assertRegex(shown[0], r"\Acria: error: /jump is not a command[^\n]*\n\Z")
 
     def test_piped_lines_are_messages_whatever_they_start_with(self):
         """Text from elsewhere writes no file, reads none and ends nothing."""
@@ -334,8 +334,8 @@ class Chat(unittest.TestCase):
     def test_what_is_no_command_is_told_how_it_becomes_a_message(self):
         _, shown = cli.talk("-n", "4", lines=["/ hi", "/etc/passwd is a file", "/set", " / hi"])
         for name, line in zip(("/", "/etc/passwd"), shown):
-            self.assertEqual(line, f"cria: error: {name} is no command; /help lists them, and a space before the / makes the "
-                                   "line a message\n")
+            self.assertEqual(line, f"cria: error: {name} is not a command; /help lists them. A space before the "
+                                   "/ makes the line a message\n")
         self.assertNotIn("error", shown[3])
 
     def test_advice_fits_what_was_given(self):

@@ -92,7 +92,7 @@ ExitCode run_command(const CallsOptions& options) {
   } catch (const std::invalid_argument&) {
     throw ProgramError(
         ExitCode::kInvalidInput,
-        name_of_input(options.tools) + ": is no list of tools, or one that is too long");
+        name_of_input(options.tools) + ": is not a list of tools, or one that is too long");
   }
   return ExitCode::kDone;
 }

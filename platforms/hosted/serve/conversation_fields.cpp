@@ -66,8 +66,8 @@ void check_model_calls(const OrderContext& context, const char* param) {
   throw ApiError(ErrorKind::kInvalidRequest,
                  std::string("the model calls no tools: its chat template ") +
                      (context.text->writing()->writes(CRIA_WRITES_CALLS)
-                          ? "has no place for them, or none for what calls came to"
-                          : "shows no form of calls that is known"),
+                          ? "has no place for tools or for their results"
+                          : "shows no known form of calls"),
                  param);
 }
 
