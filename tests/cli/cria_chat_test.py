@@ -291,7 +291,7 @@ class Chat(unittest.TestCase):
     def test_without_a_message_there_is_nothing_to_take_back(self):
         _, shown = cli.talk("--system", "You are cria.", lines=["/undo", "/regen", "/edit", "/edit x"])
         for line in shown:
-            self.assertEqual(line, "cria: error: there is no message yet\n")
+            self.assertEqual(line, "cria: error: there is no message yet; write one first\n")
 
     def test_an_edit_that_cannot_be_said_leaves_the_exchange(self):
         wanted = chat("--context", "128", lines=["What is a cria?", "Thanks!"]).out.rstrip("\n").split("\n")
