@@ -316,7 +316,9 @@ bool go_together(const ChatTemplate& chat, const Side& shorter, const Side& long
     const bool is_open = one.right.unit == ChatUnit::kOpen && other.right.unit == ChatUnit::kText;
     if (one.right.unit != other.right.unit && !is_open) return false;
     if (!is_equal(left, right) && !(is_open && left.empty() && is_blank(right))) return false;
-    if ((one.rule.trims ^ other.rule.trims) & (is_open ? 0xf : 0xff)) return false;
+    // Of the text to the left, and of that to the right. What is before the first joint stays.
+    const uint32_t compared = (is_first ? 0 : 0xfU) | (is_open ? 0 : 0xf0U);
+    if (((one.rule.trims ^ other.rule.trims) & compared) != 0) return false;
   }
   return true;
 }
