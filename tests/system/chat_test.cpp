@@ -146,6 +146,8 @@ TEST(Chat, WithoutASystemTextTheBeginningStays) {
     expect_fresh(&chat);
   }
   EXPECT_GT(cria_chat_n_dropped(chat.get()), 10U);
+  // As above: nothing that stays is read again.
+  EXPECT_LT(cria_chat_n_read(chat.get()), 30U * 30);
 }
 
 TEST(Chat, AnAnswerThatFillsTheContextIsCutAndTheConversationGoesOn) {
