@@ -43,13 +43,11 @@ constexpr std::string_view kPatternKeys[] = {"sliding_window_pattern"};
 constexpr std::string_view kGemmaKeys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
                                            "attn_logit_softcapping", "final_logit_softcapping"};
 constexpr OtherKey kPatternKey[] = {{"_sliding_window_pattern", "sliding_window_pattern"}};
+// The last one is of models with experts.
 constexpr OtherKey kLfm2Keys[] = {{"norm_eps", "rms_norm_eps"},
                                   {"theta", "rope_theta"},
-                                  {"tie_embedding", "tie_word_embeddings"}};
-constexpr OtherKey kLfm2MoeKeys[] = {{"norm_eps", "rms_norm_eps"},
-                                     {"theta", "rope_theta"},
-                                     {"tie_embedding", "tie_word_embeddings"},
-                                     {"num_dense_layers", "first_k_dense_replace"}};
+                                  {"tie_embedding", "tie_word_embeddings"},
+                                  {"num_dense_layers", "first_k_dense_replace"}};
 constexpr std::string_view kLfm2MoeOwnKeys[] = {"num_experts", "num_experts_per_tok",
                                                 "moe_intermediate_size", "first_k_dense_replace"};
 
@@ -376,7 +374,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .examples = "LFM2 and LFM2.5 350M, 700M, 1.2B and 2.6B",
      .names = TensorNames::kLfm2,
      .flags = kLlamaFlags | format::flag::kHeadNorms,
-     .other_keys = kLfm2Keys,
+     .other_keys = std::span(kLfm2Keys).first(std::size(kLfm2Keys) - 1),
      .has_convolutions = true,
      .d_ff = 12288,
      .max_context = 128000,
@@ -393,7 +391,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .examples = "LFM2 8B-A1B and 24B-A2B",
      .names = TensorNames::kLfm2,
      .flags = kLlamaFlags | format::flag::kHeadNorms,
-     .other_keys = kLfm2MoeKeys,
+     .other_keys = kLfm2Keys,
      .own_keys = kLfm2MoeOwnKeys,
      .has_convolutions = true,
      .d_ff = 7168,

@@ -89,9 +89,10 @@ FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
   } else {
     found.tools_problem = lack_of_tools(renderer, found.stored);
   }
-  if (may_have_tools)
+  if (may_have_tools) {
     found.stored[format::ChatString::kCallFormat] =
         derive_call_format(renderer, found.stored.id_characters);
+  }
   return found;
 }
 

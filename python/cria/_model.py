@@ -352,8 +352,9 @@ class Model:
 def run_tools(model: Model, messages: Messages, functions: Sequence[Callable[..., Any]], *, most_rounds: int = 10,
               **options: Any) -> Answer:
     """Answers with functions that the model may call: runs those that it calls, tells it the results, and asks again, until an
-    answer has no call or most_rounds answers were made. Functions get the members of enumerations that their hints name. What a function raises is told as its
-    result. Results that are no texts are told as JSON. messages is not changed; options are those of Model.chat."""
+    answer has no call or most_rounds answers were made. Functions get the members of enumerations that their hints name. What a
+    function raises is told as its result. Results that are no texts are told as JSON. messages is not changed; options are those
+    of Model.chat."""
     by_name = {function.__name__: function for function in functions}
     said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
     for left in range(most_rounds, 0, -1):

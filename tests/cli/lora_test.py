@@ -97,8 +97,8 @@ class Lora(unittest.TestCase):
 
     def convert(self, model, name, *options):
         path = self.folder / name
-        made = subprocess.run([str(cli.BIN / "cria-convert"), str(model), "-o", str(path), "--quiet", "--chat-template", "none", *map(str, options)],
-                              capture_output=True, text=True, timeout=cli.PATIENCE_S)
+        made = subprocess.run([str(cli.BIN / "cria-convert"), str(model), "-o", str(path), "--quiet", "--chat-template", "none",
+                               *map(str, options)], capture_output=True, text=True, timeout=cli.PATIENCE_S)
         return made, path
 
     def expect_merged(self, merged, *options, formats=("f32", "int4"), threads_of=(1, 3)):

@@ -12,6 +12,7 @@
 #include "tests/support/max_or_nan.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/naive_decoder.h"
+#include "tests/support/some_tokens.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_sessions.h"
@@ -46,11 +47,7 @@ test::Bytes file_of(Pooling pooling, bool is_unit) {
   return test::build_model(c.view(), 7);
 }
 
-std::vector<uint32_t> some_tokens(size_t n = kTokens) {
-  std::vector<uint32_t> tokens(n);
-  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + 3) % 50);
-  return tokens;
-}
+std::vector<uint32_t> some_tokens(size_t n = kTokens) { return test::some_tokens(n, 50); }
 
 cria_config wish(cria_backend backend, uint32_t chunk, uint32_t n_threads) {
   cria_config config = {};

@@ -10,6 +10,7 @@
 #include "tests/support/model_builder.h"
 #include "tests/support/naive_decoder.h"
 #include "tests/support/near_llama.h"
+#include "tests/support/some_tokens.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_sessions.h"
 
@@ -31,11 +32,7 @@ constexpr double kTolerance = 2e-5;
 constexpr double kLeastEffect = 1e-2;
 
 std::vector<uint32_t> some_tokens(uint32_t vocab_size) {
-  std::vector<uint32_t> tokens(kTokens);
-  for (size_t i = 0; i < kTokens; ++i) {
-    tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + 3) % vocab_size);
-  }
-  return tokens;
+  return test::some_tokens(kTokens, vocab_size);
 }
 
 template <typename A, typename B>

@@ -12,6 +12,7 @@
 #include "tests/support/naive_decoder.h"
 #include "tests/support/random_kinds.h"
 #include "tests/support/seeds.h"
+#include "tests/support/some_tokens.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_sessions.h"
@@ -66,11 +67,7 @@ ConfigParts made(uint32_t seed, cria_backend backend, Keeping keeping) {
 }
 
 std::vector<uint32_t> some_tokens(const ConfigParts& c) {
-  std::vector<uint32_t> tokens(std::min<size_t>(kMostTokens, c.model.max_context));
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + 3) % c.model.vocab_size);
-  }
-  return tokens;
+  return test::some_tokens(std::min<size_t>(kMostTokens, c.model.max_context), c.model.vocab_size);
 }
 
 cria_config config_of(const ConfigParts& c, cria_backend backend, cria_kv_format kv_format) {

@@ -12,6 +12,7 @@
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/seeds.h"
+#include "tests/support/some_tokens.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_sessions.h"
@@ -78,11 +79,7 @@ void read(TestSessions* sessions, size_t i, const std::vector<uint32_t>& tokens)
 }
 
 std::vector<uint32_t> some_tokens(size_t n, uint32_t salt) {
-  std::vector<uint32_t> tokens(n);
-  for (size_t i = 0; i < n; ++i) {
-    tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + salt) % kVocab);
-  }
-  return tokens;
+  return test::some_tokens(n, kVocab, salt);
 }
 
 // Sessions 0 and 1 move about; 2 reads anew what they should hold.

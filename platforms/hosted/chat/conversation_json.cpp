@@ -311,16 +311,17 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
   if (!list.is_array()) throw ConversationError(kTools, "tools must be a list");
   const std::vector<std::string_view> raws = raw_elements(raw);
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
-    const Json* const type = list[i].is_object() ? find(list[i], "type") : nullptr;
-    if (const Json* const function = named_function(list[i])) check_function(kTools, i, *function);
-    if (named_function(list[i]) != nullptr && type != nullptr) {
-      conversation->tools.emplace_back(raws[i]);
-    } else if (named_function(list[i]) != nullptr) {
-      add_function(raw_member(raws[i], {"function"}).value_or("{}"), conversation);
-    } else {
+    const Json* const function = named_function(list[i]);
+    if (function == nullptr) {
       throw ConversationError(kTools,
                               "tool " + std::to_string(i + 1) +
                                   R"( is no {"type": "function", "function": {"name": ...}})");
+    }
+    check_function(kTools, i, *function);
+    if (find(list[i], "type") != nullptr) {
+      conversation->tools.emplace_back(raws[i]);
+    } else {
+      add_function(raw_member(raws[i], {"function"}).value_or("{}"), conversation);
     }
   }
   check_tools(kTools, *conversation);

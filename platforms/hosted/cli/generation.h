@@ -37,7 +37,7 @@ class TokenGuide {
 // kDocument: the guide is closed.
 enum class Stop { kEndToken, kDocument, kLimit, kContextFull, kInterrupted, kOutputClosed };
 
-// What something that is not finished ended for, for people: "--max-tokens".
+// Why an answer ended before it was finished, for people: "--max-tokens".
 const char* ending_of(Stop stop);
 
 struct GenerationLimits {

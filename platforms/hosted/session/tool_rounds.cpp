@@ -10,7 +10,8 @@ namespace {
 
 cria_text view_of(std::string_view text) { return {text.data(), text.size()}; }
 
-// Whether the template takes a question with a tool, and rounds of so many calls and their results.
+// Whether the template takes a question with a tool, and rounds of so many calls and their results:
+// at most two calls in all, each with its own id.
 bool takes(cria_workspace* workspace, std::initializer_list<size_t> n_calls) {
   constexpr std::string_view kTool =
       R"({"type": "function", "function": {"name": "f", "description": "d", )"
@@ -18,16 +19,19 @@ bool takes(cria_workspace* workspace, std::initializer_list<size_t> n_calls) {
   // Of the shape that the strictest templates want.
   constexpr std::string_view kIds[] = {"call00000", "call00001"};
   std::vector<cria_call> calls;
-  for (size_t i = 0; i < 2; ++i) calls.push_back({view_of("f"), view_of("{}"), view_of(kIds[i])});
+  for (const std::string_view id : kIds) {
+    calls.push_back({view_of("f"), view_of("{}"), view_of(id)});
+  }
   std::vector<cria_message> messages = {{CRIA_USER, "q", 1}};
   std::vector<cria_message_parts> parts(1);
-  for (const size_t n : n_calls) {
+  for (size_t first = 0; const size_t n : n_calls) {
     messages.push_back({CRIA_ASSISTANT, "", 0});
-    parts.push_back({{}, calls.data(), n, {}, {}});
-    for (size_t i = 0; i < n; ++i) {
+    parts.push_back({{}, calls.data() + first, n, {}, {}});
+    for (size_t i = first; i < first + n; ++i) {
       messages.push_back({CRIA_TOOL, "r", 1});
       parts.push_back({{}, nullptr, 0, view_of("f"), view_of(kIds[i])});
     }
+    first += n;
   }
   const cria_text tool = view_of(kTool);
   const cria_conversation conversation = {messages.data(),

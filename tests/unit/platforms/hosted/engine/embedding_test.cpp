@@ -10,6 +10,7 @@
 #include "tests/support/engine_trial.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
+#include "tests/support/some_tokens.h"
 #include "tests/support/test_configs.h"
 
 namespace cria::hosted {
@@ -34,14 +35,8 @@ const std::string& path_of(uint32_t pooling) {
   return paths.at(pooling);
 }
 
-std::vector<uint32_t> text(size_t n, uint32_t seed) {
-  std::vector<uint32_t> tokens(n);
-  for (size_t i = 0; i < n; ++i) {
-    // Texts of one seed begin alike, whatever their length.
-    tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + seed * 17) % 50);
-  }
-  return tokens;
-}
+// Texts of one seed begin alike, whatever their length.
+std::vector<uint32_t> text(size_t n, uint32_t seed) { return test::some_tokens(n, 50, seed * 17); }
 
 AnswerRequest request_for(const std::vector<std::vector<uint32_t>>& texts, uint32_t dimensions) {
   AnswerRequest request;
