@@ -752,8 +752,9 @@ cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t
  *   - tokens are in the vocabulary
  *   - no code of an int8 cache is -128
  *   - no scale is negative, infinite or not a number
- * The floats of an f32 cache, of blocks and of the logits may have any value, as a model may
- * compute any. When a token is drawn, a value that is not a number counts as the smallest.
+ *
+ * A model may compute any value. So the floats of an f32 cache, of blocks and of the logits may
+ * have any. When a token is drawn, a value that is not a number counts as the smallest.
  * Errors of cria_state_load:
  *   - CRIA_BAD_STATE: a check failed, or the state is of another model or configuration
  *   - CRIA_CONTEXT_FULL: the state has more positions than the session */
