@@ -105,6 +105,9 @@ constexpr Spelling kSpellings[] = {
     {"h.0.ln_1.weight", "transformer.", "ln_f.", "norm."},
 };
 
+// Layers for other tokens than the next, which are called as a model's are.
+constexpr std::string_view kForLaterTokens = "mtp.";
+
 // The front of a checkpoint's model, and its class's spelling.
 struct ModelFront {
   std::string front;
@@ -118,6 +121,7 @@ ModelFront front_of_model(const std::map<std::string, Named>& tensors) {
   std::map<std::string, const Spelling*> fronts;
   for (const auto& entry : tensors) {
     const std::string name = without_wrappers(entry.first);
+    if (name.starts_with(kForLaterTokens)) continue;
     for (const Spelling& spelling : kSpellings) {
       if (!name.ends_with(spelling.of_every_model)) continue;
       const std::string front = name.substr(0, name.size() - spelling.of_every_model.size());

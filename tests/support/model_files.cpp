@@ -79,7 +79,7 @@ Expected read_expected(const fs::path& folder) {
   std::ifstream file(folder / "expected.json");
   const auto json = nlohmann::json::parse(file);
   return {json.at("prompt").get<std::vector<uint32_t>>(),
-          json.at("greedy").get<std::vector<uint32_t>>()};
+          json.at("greedy").get<std::vector<uint32_t>>(), json.value("noise_max_abs_diff", 0.0)};
 }
 
 }  // namespace cria::test

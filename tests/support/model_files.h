@@ -36,6 +36,7 @@ struct ConvertWish {
 struct Expected {
   std::vector<uint32_t> prompt;
   std::vector<uint32_t> greedy;
+  double noise;  // how far logits move when weights do by their last bit; 0: it does not say
 };
 [[nodiscard]] Expected read_expected(const std::filesystem::path& folder);
 

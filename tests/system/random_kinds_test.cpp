@@ -42,8 +42,8 @@ test::RandomKinds computed_kinds(cria_backend backend, Keeping keeping) {
   wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kLatentAttention,
                  Mixer::kLatentAttention};
   if (keeping == Keeping::kBlocks) {
-    wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kShortConvolution,
-                   Mixer::kShortConvolution};
+    wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kShortConvolution, Mixer::kDeltaRule,
+                   Mixer::kStateSpace};
   }
   wish.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
   if (backend == CRIA_BACKEND_EXACT) wish.feed_forwards.push_back(format::FeedForward::kExperts);
@@ -58,10 +58,11 @@ ConfigParts made(uint32_t seed, cria_backend backend, Keeping keeping) {
   c.model.logits_divisor = 0.01f;
   for (format::LayerKind& k : c.kinds) k.score_multiplier *= 1e4f;
   for (format::LayerKind& k : c.kinds) {
-    if (k.mixer != static_cast<uint8_t>(Mixer::kShortConvolution)) continue;
+    if (k.conv_taps == 0) continue;
     // What it computes is a product of three small numbers and more.
     k.flags |= format::flag::kMixerOutNorm;
-    k.norm_epsilon = 1e-20f;
+    k.norm_epsilon = k.inner_epsilon = 1e-20f;
+    if (k.unit_epsilon != 0) k.unit_epsilon = 1e-20f;
   }
   return c;
 }

@@ -45,7 +45,8 @@ void compare_with_reference(const fs::path& folder, cria_backend backend) {
   }
   std::printf("%s, %s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(),
               cria_backend_name(session.model()), worst);
-  EXPECT_LE(worst, kLogitTolerance);
+  // A reference is no more exact than it is by itself.
+  EXPECT_LE(worst, std::max(kLogitTolerance, expected.noise));
   // transformers goes on where the positions that it was made for are over.
   const size_t room = info.max_context - expected.prompt.size();
   std::vector<uint32_t> greedy = expected.greedy;
