@@ -106,7 +106,7 @@ uint32_t read_head_dim(const JsonObject& config, const ArchitectureRow& row, uin
                        uint32_t n_heads) {
   const std::optional<uint32_t> said = config.count("head_dim");
   if (!said && row.head_dim == 0 && d_model % n_heads != 0) {
-    config.refuse("hidden_size", "is no multiple of " + config.name_of("num_attention_heads") +
+    config.refuse("hidden_size", "is not a multiple of " + config.name_of("num_attention_heads") +
                                      ", and " + config.name_of("head_dim") + " is missing");
   }
   const uint32_t head_dim = said.value_or(row.head_dim != 0 ? row.head_dim : d_model / n_heads);
@@ -237,7 +237,7 @@ void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, uin
   kind->feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
   const format::Activation activation = read_activation(config, row, row.activation_key);
   if (config.has(kOtherKey) && read_activation(config, row, kOtherKey) != activation) {
-    config.refuse(kOtherKey, "is another than " + std::string(row.activation_key));
+    config.refuse(kOtherKey, "differs from " + std::string(row.activation_key));
   }
   kind->activation = static_cast<uint8_t>(activation);
   if (row.id == format::Architecture::kLfm2) {
@@ -299,7 +299,7 @@ ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
       continue;
     const Json& found = (*files.config)[other.name];
     if (config.has(other.key) && keys.values[other.key] != found) {
-      config.refuse(other.name, "is not what " + std::string(other.key) + " says");
+      config.refuse(other.name, "differs from " + std::string(other.key));
     }
     keys.values[other.key] = found;
     keys.values.erase(other.name);

@@ -173,7 +173,8 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   ConfigFiles files;
   if (has_adapter) {
     files.warnings.push_back(
-        "an adapter lies beside the model (adapter_config.json): it is merged with --lora alone");
+        "the folder also has an adapter (adapter_config.json), which is not merged; --lora merges "
+        "it");
   }
   Json values = read_side_json(path(), SideFile::kConfig);
   files.where = config.string();
@@ -215,7 +216,7 @@ void HuggingFaceFolder::rename_stored() {
     const fs::path& file = stored.file->path();
     if (!renamed.emplace(name_without_front(without_wrappers(name), front), std::move(stored))
              .second) {
-      refuse(file, "tensor " + shown(file_name) + " is there twice, under names of two wrappers");
+      refuse(file, "tensor " + shown(file_name) + " appears twice, under names of two wrappers");
     }
   }
   stored_ = std::move(renamed);
@@ -262,7 +263,7 @@ void HuggingFaceFolder::add_tensors() {
                              part(stem + ".g_idx")};
     const std::string whole = stem + ".weight";
     if (!add(whole, make_gptq_tensor(whole, parts, *settings))) {
-      refuse(stored.file->path(), "tensor " + shown(whole) + " is there twice");
+      refuse(stored.file->path(), "tensor " + shown(whole) + " appears twice");
     }
   }
 }

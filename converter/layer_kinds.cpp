@@ -169,7 +169,7 @@ void check_named(const JsonObject& config, const ArchitectureRow& row, const Win
     config.refuse(key, problem + ": one of them has to change");
   };
   if (row.window == WindowKeys::kNone && n != 0) {
-    config.refuse("layer_types", "has a sliding window, which this architecture has not");
+    config.refuse("layer_types", "has a sliding window, which this architecture does not support");
   }
   // Some attention of the library the checkpoint was made with looks at one key, some at another.
   if (window == 0 && n != 0) {

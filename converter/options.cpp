@@ -185,7 +185,7 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
   if (!raw.lists) return;
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->check_name(kList)) continue;
-    throw CLI::ValidationError(kList, "stands alone: leave out " + option->get_name());
+    throw CLI::ValidationError(kList, "takes no other options: leave out " + option->get_name());
   }
   std::string text = architectures_text();
   text.pop_back();  // CLI11 ends the line
@@ -298,7 +298,8 @@ ChatTemplateWish chat_template_wish(const std::string& name) {
   if (const auto known = find_named_template(name)) return {*known, ""};
   if (!entry_exists(name)) {
     throw ProgramError(ExitCode::kUsage, "--chat-template " + shown(name) +
-                                             " is no file and none of none, " + named_templates());
+                                             " is not a file; give a .jinja file, none, " +
+                                             named_templates());
   }
   return {format::kChatKindFile, read_template_file(name)};
 }
@@ -332,7 +333,7 @@ void set_weights_of(const std::string& text, Options* options) {
 // A folder whose name ends in a colon and a number is given with a scale behind it.
 LoraWish lora_wish(const std::string& text) {
   const auto refuse_it = [&] {
-    refuse("--lora " + shown(text) + " is no folder, with :SCALE behind it or not");
+    refuse("--lora " + shown(text) + " is not a folder; give FOLDER or FOLDER:SCALE");
   };
   if (text.empty()) refuse_it();
   if (entry_exists(text)) return {text, 1.0F};

@@ -293,7 +293,7 @@ std::string kept_text(const ConversionReport& report) {
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   return line(
       "  its int4: of %llu groups %llu are kept, %llu with the scale rounded to bf16, and %llu are "
-      "quantized anew\n",
+      "quantized again\n",
       number(n), number(kept.exact), number(kept.rounded), number(kept.requantized));
 }
 

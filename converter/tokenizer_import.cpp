@@ -229,8 +229,8 @@ void check_is_no_byte(const fs::path& folder, const TokenizerModel& model, uint3
   throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() + ": added token " + std::to_string(token) + " '" +
                          shown(model.tokens[token].text) +
-                         "' is a single byte of text and stands in the chat template, which would "
-                         "make it a control token; remove it from the added tokens");
+                         "' is a single byte of text and is in the chat template, which would make "
+                         "it a control token; remove it from the added tokens");
 }
 
 // Text of a user must not become what controls the conversation, whatever the tokenizer's files say

@@ -26,7 +26,7 @@ void refuse_int4_sources(const TensorPlan& plan, const std::string& options) {
     if (tensor.source == nullptr || tensor.source->int4_group() == 0) continue;
     throw ProgramError(ExitCode::kInvalidInput,
                        tensor.source->path().string() + ": tensor " + tensor.source->name() +
-                           " is int4 already, and would be rounded anew; leave out " + options +
+                           " is int4 already and would be rounded again; leave out " + options +
                            " to keep its codes");
   }
 }

@@ -248,7 +248,7 @@ void GgufCheckpoint::open_weights() {
       const bool is_new = name.find(kMatrixNumber) != std::string::npos && entry.shape.size() > 2
                               ? add_stack(name, *file, entry)
                               : add(name, make_tensor(*file, entry));
-      if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
+      if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " appears twice");
     }
   }
   add_missing_biases();

@@ -116,9 +116,9 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
     const auto a = tensors.find(module + std::string(factors.right));
     const auto b = tensors.find(module + std::string(factors.left));
     if (a == tensors.end() && b == tensors.end()) continue;
-    if (right != nullptr || left != nullptr) refuse(where, shown_module + " is there twice");
+    if (right != nullptr || left != nullptr) refuse(where, shown_module + " appears twice");
     if (a == tensors.end() || b == tensors.end()) {
-      refuse(where, shown_module + " has one factor alone");
+      refuse(where, shown_module + " has only one of its two factors");
     }
     right = &a->second;
     left = &b->second;
@@ -142,7 +142,7 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
       tensor.read_rows(0, memory_size(tensor.n_rows()), &scratch, values.data());
     }
     if (!all_finite(values.data(), values.size())) {
-      refuse(where, shown_module + " has values that are infinite or no numbers");
+      refuse(where, shown_module + " has values that are infinite or not numbers");
     }
     return values;
   };
@@ -150,7 +150,8 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
       left->shape[0],    right->shape[1],
       memory_size(rank), static_cast<float>(settings.scale_of(target)) * wished_scale,
       values_of(*left),  values_of(*right)};
-  if (!std::isfinite(delta.scale)) refuse(where, shown_module + " has a scale that is no number");
+  if (!std::isfinite(delta.scale))
+    refuse(where, shown_module + " has a scale that is not a number");
   if (of_embedding) {
     // Stored for a lookup: the factors of the transposed matrix.
     const auto transposed = [](const std::vector<float>& values, size_t rows, size_t cols) {
@@ -169,7 +170,7 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
     delta.n_cols = n_cols;
   }
   if (!deltas_.emplace(target + ".weight", std::move(delta)).second) {
-    refuse(where, shown_module + " is there twice");
+    refuse(where, shown_module + " appears twice");
   }
 }
 

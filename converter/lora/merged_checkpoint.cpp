@@ -182,8 +182,8 @@ void MergedCheckpoint::take_bases(const LoraAdapter& adapter) {
       if (changed.empty()) continue;
       Change& change = changes_[changed];
       if (change.base != nullptr && !same_values(*change.base, *tensor)) {
-        refuse(adapter.folder(), "has a base of its own for " + shown(changed) +
-                                     ", which is not that of another adapter");
+        refuse(adapter.folder(),
+               "has its own base for " + shown(changed) + ", which differs from another adapter's");
       }
       change.base = tensor.get();
     }
@@ -209,11 +209,12 @@ void MergedCheckpoint::take_changes(const LoraAdapter& adapter, float scale) {
   for (const auto& [name, tensor] : adapter.replacements()) {
     check_target(adapter, name, tensor->shape());
     if (scale != 1.0F) {
-      refuse(adapter.folder(), "replaces " + shown(name) + ", which takes no scale");
+      refuse(adapter.folder(),
+             "replaces " + shown(name) + ", to which a scale cannot apply; leave out :SCALE");
     }
     for (Change* change : changes_of(adapter, name)) {
       if (change->replacement != nullptr) {
-        refuse(adapter.folder(), "replaces " + shown(name) + " as another adapter does");
+        refuse(adapter.folder(), "replaces " + shown(name) + ", and so does another adapter");
       }
       change->replacement = tensor.get();
     }

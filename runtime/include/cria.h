@@ -41,12 +41,12 @@ extern "C" {
   X(CRIA_INVALID_ARGUMENT, 1, "an argument is out of range or null")                             \
   X(CRIA_NOT_A_MODEL, 2, "not a cria model file")                                                \
   X(CRIA_UNSUPPORTED_VERSION, 3, "the file has another format version; convert the model again") \
-  X(CRIA_CORRUPT, 4, "the file is damaged: a checksum or a zero byte does not hold")             \
+  X(CRIA_CORRUPT, 4, "the file is damaged: a checksum or a reserved byte is wrong")              \
   X(CRIA_TRUNCATED, 5, "the file is shorter than its header says")                               \
   X(CRIA_READ_FAILED, 6, "the source could not be read")                                         \
   X(CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")                    \
   X(CRIA_MISALIGNED, 8, "memory or mapped source is not aligned to 64 bytes")                    \
-  X(CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model so")                       \
+  X(CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model with these options")       \
   X(CRIA_NO_TOKENIZER, 10, "the model file holds no tokenizer")                                  \
   X(CRIA_NO_CHAT_TEMPLATE, 11, "the model file holds no chat template")                          \
   X(CRIA_TEXT_TOO_LONG, 12, "the text is longer than the workspace was planned for")             \
@@ -56,10 +56,10 @@ extern "C" {
   X(CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")             \
   X(CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")                       \
   X(CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")                              \
-  X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, for text alone")          \
+  X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, only for text")           \
   X(CRIA_CANCELLED, 20, "the caller's hook stopped it")                                          \
   X(CRIA_FORGOTTEN, 21, "the sliding window's KV cache no longer holds what is needed")          \
-  X(CRIA_REFUSED_BY_TEMPLATE, 22, "the model's chat template takes no such conversation")
+  X(CRIA_REFUSED_BY_TEMPLATE, 22, "the model's chat template does not allow this conversation")
 
 typedef enum cria_status {
 #define CRIA_STATUS_VALUE(name, value, text) name = value,

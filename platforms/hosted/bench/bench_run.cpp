@@ -144,7 +144,7 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   if (longest > cria_context(model.session())) {
     throw ProgramError(
         ExitCode::kUsage,
-        model.path() + ": -p and -n, behind --depth, do not fit the context of " +
+        model.path() + ": -p and -n, after --depth, do not fit the context of " +
             std::to_string(cria_context(model.session())) +
             (longest <= model.info().max_context ? "; give fewer tokens or a larger --context"
                                                  : "; give fewer tokens, the model takes no more"));

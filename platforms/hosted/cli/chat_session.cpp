@@ -291,7 +291,7 @@ size_t ChatSession::question_index() const {
   for (size_t i = n_messages(); i > 0; --i) {
     if (cria_chat_message(chat_, i - 1).role == CRIA_USER) return i - 1;
   }
-  throw ProgramError(ExitCode::kUsage, "there is no message yet");
+  throw ProgramError(ExitCode::kUsage, "there is no message yet; write one first");
 }
 
 std::string ChatSession::question() const {

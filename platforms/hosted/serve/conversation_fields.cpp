@@ -67,7 +67,7 @@ void check_model_calls(const OrderContext& context, const char* param) {
                  std::string("the model calls no tools: its chat template ") +
                      (context.text->writing()->writes(CRIA_WRITES_CALLS)
                           ? kTakesNoRounds
-                          : "shows no form of calls that is known"),
+                          : "shows no known form of calls"),
                  param);
 }
 

@@ -121,7 +121,7 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
     const std::string refused = not_for_xnnpack(file.info());
     if (!refused.empty()) {
       throw StatusError(status,
-                        file.path() + ": XNNPACK takes no " + refused +
+                        file.path() + ": XNNPACK does not support " + refused +
                             "; try --backend auto, or convert again with --weights int4 --scales "
                             "positive");
     }
@@ -138,7 +138,7 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
 void check_is_inspected(const ModelFile& file, const cria_model* model) {
   if (cria_vocab_size(model) == file.info().vocab_size) return;
   throw ProgramError(ExitCode::kIo,
-                     file.path() + ": became another model while it was opened; try again");
+                     file.path() + ": changed to another model while it was opened; try again");
 }
 
 ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& needs)

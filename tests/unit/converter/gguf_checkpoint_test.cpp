@@ -260,7 +260,7 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
                           "these are: llama, granite", "qwen3"});
   writer = tiny_gguf();
   writer.put_text("general.type", "adapter");
-  expect_refused(writer, {"general.type", "no whole model"});
+  expect_refused(writer, {"general.type", "not a whole model"});
   writer = tiny_gguf();
   writer.put_flag("llama.attention.causal", false);
   expect_refused(writer, {"attention.causal is false"});
@@ -306,7 +306,7 @@ TEST(GgufCheckpoint, WhatIsRefusedIsCalledAsTheFileCallsIt) {
       {"llama.block_count", 1 << 30, {"m.gguf: llama.block_count must be from 1"}},
       {"llama.embedding_length",
        66,
-       {"llama.embedding_length is no multiple of "
+       {"llama.embedding_length is not a multiple of "
         "llama.attention.head_count, and "
         "llama.attention.key_length is missing"}},
       {"llama.embedding_length", 0, {"llama.embedding_length must be from 1"}},

@@ -191,7 +191,7 @@ TEST(Llama2c, OfImpossibleNumbersIsRefused) {
       std::string bytes = version_0();
       std::memcpy(bytes.data() + number * 4, &value, sizeof value);
       test::write_file(folder / "m.bin", bytes);
-      test::expect_invalid({"is no llama2.c model"},
+      test::expect_invalid({"is not a llama2.c model"},
                            [&] { const Llama2cCheckpoint m(folder / "m.bin", {}); });
     }
   }
