@@ -1,5 +1,5 @@
-// What only some families compute, for processors with Advanced SIMD; lane_variants.h and lane_states.h have the
-// algorithms.
+// What only some families compute, for processors with Advanced SIMD; lane_variants.h and
+// lane_states.h have the algorithms.
 #include "runtime/kernels/lane_states.h"
 #include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
