@@ -314,8 +314,8 @@ std::string HuggingFaceFolder::weights_text() const { return "safetensors, " + t
 
 ImportedTokenizer HuggingFaceFolder::read_tokenizer(uint32_t vocab_size,
                                                     std::span<const uint32_t> end_tokens,
-                                                    const ChatTemplateWish* chat_wish) const {
-  return import_tokenizer(path(), vocab_size, end_tokens, chat_wish);
+                                                    const ChatTemplateChoice* chat_choice) const {
+  return import_tokenizer(path(), vocab_size, end_tokens, chat_choice);
 }
 
 }  // namespace cria::converter

@@ -313,7 +313,7 @@ typedef struct cria_config {
   /* Of a workspace; of loading too: n_threads and parallel_for. None changes a bit of a result. */
   uint32_t n_threads;      /* tasks work is split into; 0: 1 */
   uint32_t prefill_chunk;  /* tokens handled at once; 0: 64, at most the context */
-  uint32_t max_turns;      /* turns of a step whose logits are computed together, at most
+  uint32_t max_entries;    /* entries of a step whose logits are computed together, at most
                               prefill_chunk; 0: 1. A step may have more, and then reads the output
                               matrix more often */
   uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
@@ -586,22 +586,22 @@ cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const
 /* Rows after the last norm. In a library that was built without them, all members must be zero:
  * else CRIA_UNSUPPORTED. */
 typedef struct cria_hidden {
-  float* rows;   /* null, or those of a turn's last n_rows tokens, [n_rows][cria_d_model] */
-  size_t n_rows; /* 1 to the turn's n_tokens; 0 where rows is null */
+  float* rows;   /* null, or those of an entry's last n_rows tokens, [n_rows][cria_d_model] */
+  size_t n_rows; /* 1 to the entry's n_tokens; 0 where rows is null */
   uint8_t instead_of_logits; /* nonzero: the output matrix is not read, and the session has no
                                 logits afterwards; all_logits must be null */
   uint8_t reserved[7];
 } cria_hidden;
 
 /* What one session has to do in a step. */
-typedef struct cria_turn {
+typedef struct cria_batch_entry {
   cria_session* session;
   const uint32_t* tokens; /* appended to its context, as by cria_prefill */
   size_t n_tokens;        /* >= 1 */
   float* all_logits;      /* null, or the logits that follow every token,
                              [n_tokens][cria_vocab_size] */
   cria_hidden hidden;     /* what it gives besides; zero: nothing */
-} cria_turn;
+} cria_batch_entry;
 
 /* Does cria_prefill for several sessions of one model, each once. Their tokens go through the
  * matrices together, so that weights are read once for all. Each session gets the bits that it
@@ -610,8 +610,8 @@ typedef struct cria_turn {
  * On an error all contexts and logits are as before, with two exceptions:
  *   - CRIA_BACKEND_FAILED may change logits
  *   - a sliding-window session may begin anew, at position 0, or have forgotten more of its past.
- *     This happens only if its ring has wrapped and its turn has more tokens than prefill_chunk */
-cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
+ *     This happens only if its ring has wrapped and its entry has more tokens than prefill_chunk */
+cria_status cria_step(cria_workspace* workspace, const cria_batch_entry* entries, size_t n_entries);
 
 /* Embeddings --------------------------------------------------------------------------------- */
 

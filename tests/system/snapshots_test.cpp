@@ -151,15 +151,15 @@ class Walk {
 
   void read_both() {
     std::vector<uint32_t> tokens[2];
-    std::vector<cria_turn> turns;
+    std::vector<cria_batch_entry> entries;
     for (size_t i = 0; i < 2; ++i) {
       tokens[i] = new_tokens(held_[i].tokens.size());
       if (!tokens[i].empty()) {
-        turns.push_back({session(i), tokens[i].data(), tokens[i].size(), nullptr, {}});
+        entries.push_back({session(i), tokens[i].data(), tokens[i].size(), nullptr, {}});
       }
     }
-    if (turns.empty()) return;
-    ASSERT_EQ(cria_step(s_.workspace(), turns.data(), turns.size()), CRIA_OK);
+    if (entries.empty()) return;
+    ASSERT_EQ(cria_step(s_.workspace(), entries.data(), entries.size()), CRIA_OK);
     for (size_t i = 0; i < 2; ++i) {
       held_[i].tokens.insert(held_[i].tokens.end(), tokens[i].begin(), tokens[i].end());
     }

@@ -87,8 +87,8 @@ class InputWatcher final : public StepWatcher {
   InputWatcher(const InputWatcher&) = delete;
   InputWatcher& operator=(const InputWatcher&) = delete;
 
-  StepWish on_step(uint64_t, uint64_t) override {
-    return interrupted() || can_read(input_) ? StepWish::kStop : StepWish::kGoOn;
+  NextStep on_step(uint64_t, uint64_t) override {
+    return interrupted() || can_read(input_) ? NextStep::kStop : NextStep::kGoOn;
   }
 
  private:

@@ -34,7 +34,7 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
       needs.max_text_bytes > usual ? static_cast<uint32_t>(needs.max_text_bytes) : 0;
   config.skip_checksums = needs.trust_weights ? 1 : 0;
   config.text_only = needs.text_only ? 1 : 0;
-  config.max_turns = needs.n_sessions;
+  config.max_entries = needs.n_sessions;
   return config;
 }
 
@@ -168,7 +168,7 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
 int ModelSession::on_step(void* context, uint64_t done, uint64_t total) {
   StepWatcher* const watcher = static_cast<ModelSession*>(context)->watcher_;
   if (watcher == nullptr) return interrupted() ? 1 : 0;
-  return watcher->on_step(done, total) == StepWish::kStop ? 1 : 0;
+  return watcher->on_step(done, total) == NextStep::kStop ? 1 : 0;
 }
 
 // Model, sessions, workspace; loading is done where the workspace will be.

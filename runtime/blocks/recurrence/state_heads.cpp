@@ -71,7 +71,7 @@ void convolve_heads(const Step& s, const Layer& layer, const Scratch& t, bool ha
     });
   };
   const size_t n = size_t{k.n_query_heads} + k.n_key_heads + k.n_value_heads;
-  parallel_ranges(s.threads, n, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{n}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) convolve_head(i);
   });
 }

@@ -48,7 +48,7 @@ void for_heads(const Step& s, const Layer& layer, const Scratch& t, const Body& 
   const size_t n_heads = k.n_value_heads;
   const size_t n_values = size_t{k.key_dim} * k.value_dim;
   const size_t of_key = n_heads / k.n_key_heads;
-  parallel_ranges(s.threads, n_heads, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{n_heads}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t head = begin; head < end; ++head) {
       for_runs(s, layer, [&](const Run& run) {
         const float* from = state_before(run, head, n_values);

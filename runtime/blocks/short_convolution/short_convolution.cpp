@@ -44,7 +44,7 @@ Status forward(const Step& s, const Layer& layer, const float* in, float* out) {
                    {layer.find(TensorRole::kK), t.k},
                    {layer.find(TensorRole::kV), t.v}}));
   const Convolution w = recurrences::convolution_of(layer, s.model().d_model, 0, false);
-  parallel_ranges(s.threads, w.n_channels, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{w.n_channels}, [&](size_t begin, size_t end, size_t /*task*/) {
     convolve_channels(s, layer, w, t, begin, end);
   });
   return linear(s, t.q, {{layer.find(TensorRole::kO), out}});

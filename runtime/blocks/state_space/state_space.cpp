@@ -27,7 +27,7 @@ void normalize_rows(const Step& s, const Layer& layer, float* x) {
   const size_t n_groups = layer.has(format::flag::kGroupedNorm) ? k.n_key_heads : 1;
   const size_t width = size_t{k.n_value_heads} * k.value_dim / n_groups;
   const float* const weights = layer.find(TensorRole::kMixerInnerNorm)->values();
-  parallel_ranges(s.threads, s.n() * n_groups, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n() * n_groups}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       float* const group = x + i * width;
       s.kernels.rms_norm(group, weights + i % n_groups * width, width, k.inner_epsilon, group);

@@ -217,10 +217,10 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
   EXPECT_EQ(divergence(shares.data(), x.data(), x.data(), x.size()), 0);
 }
 
-TokenSequences self_text(const Opened& opened, const SelfTextWish& wish, size_t n_threads) {
+TokenSequences self_text(const Opened& opened, const SelfTextRequest& request, size_t n_threads) {
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
   const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
-  return write_self_text(opened.config, weights, wish, &pool, [](size_t, size_t) {});
+  return write_self_text(opened.config, weights, request, &pool, [](size_t, size_t) {});
 }
 
 TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {

@@ -92,7 +92,7 @@ ConversionReport run(const TinyCheckpoint& checkpoint, const test::TempFolder& f
   options.weights = weights;
   options.group_size = weights == format::NumberFormat::kInt4 ? kGroup : 0;
   options.scales = scales;
-  options.tokenizer = TokenizerWish::kNone;
+  options.tokenizer = TokenizerChoice::kNone;
   Progress progress(Verbosity::kQuiet);
   return convert(options, &progress);
 }
