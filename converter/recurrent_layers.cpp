@@ -134,9 +134,10 @@ uint32_t read_mamba_width(const JsonObject& config, const SizeKeys& keys, uint32
   const bool is_said = width != nullptr && *width != "auto";
   const uint64_t of_head = is_said ? config.required_count(keys.value_dim) : all / n_heads;
   if (of_head * n_heads != all || of_head > format::kMaxHeadDim) {
-    config.refuse(keys.n_values, "gives no heads of up to " + std::to_string(format::kMaxHeadDim) +
-                                     " elements that have " + config.name_of(kExpand) + " times " +
-                                     config.name_of("hidden_size") + " together");
+    config.refuse(is_said ? keys.value_dim : keys.n_values,
+                  "does not give heads of up to " + std::to_string(format::kMaxHeadDim) +
+                      " elements that are " + config.name_of(kExpand) + " times " +
+                      config.name_of("hidden_size") + " together");
   }
   return static_cast<uint32_t>(of_head);
 }

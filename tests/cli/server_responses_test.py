@@ -169,7 +169,7 @@ class Responses(unittest.TestCase):
         self.refuses("tools", "tool 2", tools=[ADD, AS_CHAT])
         self.refuses("tool_choice", "no tool of the request", tools=[ADD], tool_choice={"type": "function", "name": "sub"})
         self.refuses("tools", "tool 1 has a strict that is neither true nor false", tools=[{**ADD, "strict": "yes"}])
-        self.refuses("tools", "tool 2 has a description that is no text", tools=[ADD, {**ADD, "name": "sub", "description": 3}])
+        self.refuses("tools", "tool 2 has a description that is not a text", tools=[ADD, {**ADD, "name": "sub", "description": 3}])
         self.refuses("metadata", "metadata must be", metadata="x")
         schema = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
         self.refuses("strict", "strict must be", text={"format": {**schema, "strict": 1}})

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -73,13 +72,6 @@ Bytes convert_folder(const fs::path& folder, const ConvertRequest& request) {
   Bytes bytes = read_file(options.output);
   fs::remove(options.output);
   return bytes;
-}
-
-Expected read_expected(const fs::path& folder) {
-  std::ifstream file(folder / "expected.json");
-  const auto json = nlohmann::json::parse(file);
-  return {json.at("prompt").get<std::vector<uint32_t>>(),
-          json.at("greedy").get<std::vector<uint32_t>>(), json.value("noise_max_abs_diff", 0.0)};
 }
 
 }  // namespace cria::test

@@ -33,12 +33,4 @@ struct ConvertRequest {
 [[nodiscard]] Bytes convert_folder(const std::filesystem::path& folder,
                                    const ConvertRequest& request);
 
-// prompt and greedy continuation of an expected.json.
-struct Expected {
-  std::vector<uint32_t> prompt;
-  std::vector<uint32_t> greedy;
-  double noise;  // how far logits move when weights do by their last bit; 0: it does not say
-};
-[[nodiscard]] Expected read_expected(const std::filesystem::path& folder);
-
 }  // namespace cria::test

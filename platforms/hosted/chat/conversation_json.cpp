@@ -200,7 +200,7 @@ void check_function(const char* member, size_t index, const Json& function) {
   }
   const Json* const description = find(function, "description");
   if (description != nullptr && !description->is_string()) {
-    throw ConversationError(member, which + " has a description that is no text");
+    throw ConversationError(member, which + " has a description that is not a text");
   }
 }
 

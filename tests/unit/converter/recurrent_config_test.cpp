@@ -152,7 +152,7 @@ TEST_F(RecurrentConfig, AGraniteHasStateSpaces) {
   k = kind(0);
   EXPECT_EQ(k.value_dim, 32);
   EXPECT_EQ(k.flags, converter::kLlamaFlags | flag::kMixerBias | flag::kOutputBias);
-  refuses("mamba_d_head", 16, {"mamba_n_heads"});
+  refuses("mamba_d_head", 16, {"mamba_expand"});
   refuses("mamba_n_heads", 3, {"mamba_expand"});
   refuses("mamba_n_groups", 2, {"disagree"});
   refuses("mamba_d_state", 1);
