@@ -23,7 +23,8 @@ constexpr OtherKey kRoutedKeys[] = {{"n_routed_experts", "num_experts"},
                                     {"num_local_experts", "num_experts"}};
 
 constexpr std::string_view kSmolLm3Keys[] = {"no_rope_layers"};
-constexpr std::string_view kHybridKeys[] = {"shared_intermediate_size"};
+constexpr std::string_view kHybridKeys[] = {"shared_intermediate_size", "num_experts",
+                                            "num_experts_per_tok"};
 constexpr std::string_view kGpt2OwnKeys[] = {"scale_attn_weights",
                                              "scale_attn_by_inverse_layer_idx"};
 constexpr std::string_view kMixtralKeys[] = {"num_experts", "num_experts_per_tok"};
@@ -31,6 +32,9 @@ constexpr std::string_view kOlmoeKeys[] = {"num_experts", "num_experts_per_tok",
 constexpr std::string_view kQwen2MoeKeys[] = {"num_experts", "num_experts_per_tok",
                                               "moe_intermediate_size", "mlp_only_layers",
                                               "shared_expert_intermediate_size"};
+constexpr std::string_view kQwen35MoeKeys[] = {"num_experts", "num_experts_per_tok",
+                                               "moe_intermediate_size",
+                                               "shared_expert_intermediate_size"};
 constexpr std::string_view kQwen3MoeKeys[] = {"num_experts", "num_experts_per_tok",
                                               "moe_intermediate_size", "mlp_only_layers"};
 constexpr std::string_view kDeepseekKeys[] = {
@@ -55,6 +59,11 @@ constexpr std::string_view kLfm2MoeOwnKeys[] = {"num_experts", "num_experts_per_
 constexpr uint32_t kNormsBehind =
     format::flag::kMixerOutNorm | format::flag::kFfnOutNorm | format::flag::kGated;
 constexpr uint32_t kNormsAround = kLlamaFlags | kNormsBehind;
+
+// Attention with a gate, as Qwen3.5's.
+constexpr uint32_t kGatedFlags = kLlamaFlags | format::flag::kHeadNorms | format::flag::kOutputGate;
+// Of an MLP where every layer has experts.
+constexpr uint32_t kUnusedWidth = 1;
 
 constexpr ArchitectureRow kArchitectures[] = {
     {.class_name = "LlamaForCausalLM",
@@ -130,14 +139,17 @@ constexpr ArchitectureRow kArchitectures[] = {
     {.class_name = "GraniteMoeHybridForCausalLM",
      .model_type = "granitemoehybrid",
      .id = Architecture::kGraniteHybrid,
-     .name = "Granite 4 (dense)",
-     .examples = "Granite 4.0 micro, 1B and 350M without -h",
+     .name = "Granite 4",
+     .examples = "Granite 4.0 micro, 1B and 350M, also -h; tiny-h and small-h",
      .names = TensorNames::kGraniteHybrid,
      .flags_by_keys = kAttentionBiases,
+     .other_keys = kExpertsKey,
      .own_keys = kHybridKeys,
      .no_rope = NoRopeKeys::kPositionType,
      .has_multipliers = true,
      .is_hybrid = true,
+     .other_mixer = format::Mixer::kStateSpace,
+     .other_layer = "mamba",
      .ffn_key = "shared_intermediate_size"},
     {.class_name = "GPT2LMHeadModel",
      .model_type = "gpt2",
@@ -402,8 +414,63 @@ constexpr ArchitectureRow kArchitectures[] = {
      .rms_epsilon = 1e-5,
      .rope_theta = 1e6,
      .is_tied = true},
+    {.class_name = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .id = Architecture::kQwen35,
+     .name = "Qwen3.5",
+     .examples = "Qwen3.5 0.8B to 27B",
+     .names = TensorNames::kQwen35,
+     .flags = kGatedFlags,
+     .flags_by_keys = kAttentionBiases,
+     .norms_add_one = true,
+     .has_partial_rotary = true,
+     .other_mixer = format::Mixer::kDeltaRule,
+     .other_layer = "linear_attention",
+     .rotary_part = 0.25,
+     .d_ff = 12288,
+     .max_context = 32768,
+     .n_kv_heads = 4,
+     .head_dim = 256},
+    {.class_name = "Qwen3_5MoeForCausalLM",
+     .model_type = "qwen3_5_moe_text",
+     .id = Architecture::kQwen35Moe,
+     .name = "Qwen3.5-MoE",
+     .examples = "Qwen3.5 35B-A3B, 122B-A10B and 397B-A17B",
+     .names = TensorNames::kQwen35Moe,
+     .flags = kGatedFlags,
+     .flags_by_keys = kAttentionBiases,
+     .other_keys = kExpertsKey,
+     .own_keys = kQwen35MoeKeys,
+     .norms_add_one = true,
+     .has_partial_rotary = true,
+     .other_mixer = format::Mixer::kDeltaRule,
+     .other_layer = "linear_attention",
+     .rotary_part = 0.25,
+     .d_ff = kUnusedWidth,
+     .max_context = 32768,
+     .n_kv_heads = 2,
+     .head_dim = 256},
+    {.class_name = "Qwen3NextForCausalLM",
+     .model_type = "qwen3_next",
+     .id = Architecture::kQwen3Next,
+     .name = "Qwen3-Next",
+     .examples = "Qwen3-Next-80B-A3B, Qwen3-Coder-Next",
+     .names = TensorNames::kQwen3Next,
+     .flags = kGatedFlags,
+     .flags_by_keys = kAttentionBiases,
+     .other_keys = kExpertsKey,
+     .own_keys = kQwen2MoeKeys,
+     .norms_add_one = true,
+     .has_partial_rotary = true,
+     .other_mixer = format::Mixer::kDeltaRule,
+     .other_layer = "linear_attention",
+     .rotary_part = 0.25,
+     .d_ff = 5632,
+     .max_context = 32768,
+     .n_kv_heads = 2,
+     .head_dim = 256},
 };
-static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kLfm2Moe));
+static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kQwen3Next));
 
 // What people try and is none of those, by how its class or its model_type begins; the first that
 // fits says what it is.
@@ -421,7 +488,6 @@ constexpr const char* kNorms = "norms in other places or of another kind than Ll
 constexpr const char* kOld = "another layer than Llama's";
 constexpr const char* kEncoder = "an encoder, which writes no text";
 constexpr RefusedRow kRefused[] = {
-    {"Qwen3Next", "qwen3_next", kStateSpace},
     {"GptOss", "gpt_oss", kExperts},
     {"GraniteMoe", "granitemoe", kExperts},
     {"PhiMoE", "phimoe", kExperts},
@@ -467,7 +533,7 @@ constexpr RefusedRow kRefused[] = {
     {"Qwen2_5Omni", "qwen2_5_omni", kVision},
     {"Qwen2Audio", "qwen2_audio", kVision},
     {"Qwen3VL", "qwen3_vl", kVision},
-    {"Qwen3_5", "qwen3_5", kStateSpace},
+    {"Qwen3_5", "qwen3_5", kVision},
     {"Qwen3Omni", "qwen3_omni", kVision},
     {"Llava", "llava", kVision},
     {"Mistral3", "mistral3", kVision},
@@ -529,8 +595,9 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
 }
 
 bool holds_text_model(std::string_view class_name) {
-  constexpr std::string_view kHolders[] = {"Gemma3ForConditionalGeneration",
-                                           "Mistral3ForConditionalGeneration"};
+  constexpr std::string_view kHolders[] = {
+      "Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration",
+      "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"};
   return std::find(std::begin(kHolders), std::end(kHolders), class_name) != std::end(kHolders);
 }
 

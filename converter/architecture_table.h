@@ -29,6 +29,9 @@ enum class TensorNames : uint8_t {
   kNormsAround,    // both
   kBitNet,
   kLfm2,
+  kQwen35,
+  kQwen35Moe,  // that, with experts in stacks
+  kQwen3Next,  // that, with what the delta rule reads fused by heads
 };
 
 // Which keys say whether positions attend to a sliding window.
@@ -95,9 +98,13 @@ struct ArchitectureRow {
   bool norms_add_one = false;          // norms multiply by 1 + weight
   bool has_partial_rotary = false;     // partial_rotary_factor below 1
   bool yarn_means_longrope = false;    // as "su" does: names of old files
-  bool is_hybrid = false;              // its class has experts and layers without attention, too
+  bool is_hybrid = false;              // it must say which layers attend and how many experts are
   bool has_pairs = false;              // rows that rotate together are one beside the other
   bool has_convolutions = false;       // layers that are no attention, as layer_types says
+  // Layers that are no attention, and what layer_types calls them; empty: there are none.
+  format::Mixer other_mixer = format::Mixer::kNothing;
+  std::string_view other_layer = {};
+  double rotary_part = 1;  // of each head, where partial_rotary_factor does not say
   const char* ffn_key = "intermediate_size";
   const char* activation_key = "hidden_act";
   // Where config.json is silent.

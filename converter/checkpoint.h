@@ -62,7 +62,7 @@ class Checkpoint {
   // As converter/tokenizer_import.h says.
   [[nodiscard]] virtual ImportedTokenizer read_tokenizer(
       uint32_t vocab_size, std::span<const uint32_t> end_tokens,
-      const ChatTemplateWish* chat_wish) const = 0;
+      const ChatTemplateChoice* chat_choice) const = 0;
 
   // By the names that Hugging Face gives them.
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SourceTensor>>& tensors() const {

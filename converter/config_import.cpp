@@ -15,6 +15,7 @@
 #include "converter/latent_heads.h"
 #include "converter/layer_kinds.h"
 #include "converter/lfm2_layers.h"
+#include "converter/recurrent_layers.h"
 #include "converter/rope.h"
 
 namespace cria::converter {
@@ -66,16 +67,17 @@ constexpr const char* kForeignKeys[] = {
 void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
     if (!row.has_key(key) && config.is_on(key)) {
-      config.refuse(key, std::string("belongs to an architecture that is not supported") +
-                             (row.is_hybrid ? ", only the dense models of this one are" : "") +
-                             "; " + supported_architectures());
+      config.refuse(key,
+                    "belongs to an architecture that is not supported"
+                    "; " +
+                        supported_architectures());
     }
   }
   if (!config.boolean("is_causal").value_or(true)) {
     config.refuse("is_causal", "is false: tokens that attend to later ones are not supported");
   }
   // Where it is silent, such a model has experts.
-  if (row.is_hybrid) (void)config.required_count("num_local_experts");
+  if (row.is_hybrid) (void)config.required_count("num_experts");
   for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
     if (config.is_on(key)) {
       config.refuse(key,
@@ -104,7 +106,7 @@ uint32_t read_head_dim(const JsonObject& config, const ArchitectureRow& row, uin
                        uint32_t n_heads) {
   const std::optional<uint32_t> said = config.count("head_dim");
   if (!said && row.head_dim == 0 && d_model % n_heads != 0) {
-    config.refuse("hidden_size", "is no multiple of " + config.name_of("num_attention_heads") +
+    config.refuse("hidden_size", "is not a multiple of " + config.name_of("num_attention_heads") +
                                      ", and " + config.name_of("head_dim") + " is missing");
   }
   const uint32_t head_dim = said.value_or(row.head_dim != 0 ? row.head_dim : d_model / n_heads);
@@ -235,7 +237,7 @@ void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, uin
   kind->feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
   const format::Activation activation = read_activation(config, row, row.activation_key);
   if (config.has(kOtherKey) && read_activation(config, row, kOtherKey) != activation) {
-    config.refuse(kOtherKey, "is another than " + std::string(row.activation_key));
+    config.refuse(kOtherKey, "differs from " + std::string(row.activation_key));
   }
   kind->activation = static_cast<uint8_t>(activation);
   if (row.id == format::Architecture::kLfm2) {
@@ -297,7 +299,7 @@ ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
       continue;
     const Json& found = (*files.config)[other.name];
     if (config.has(other.key) && keys.values[other.key] != found) {
-      config.refuse(other.name, "is not what " + std::string(other.key) + " says");
+      config.refuse(other.name, "differs from " + std::string(other.key));
     }
     keys.values[other.key] = found;
     keys.values.erase(other.name);
@@ -366,8 +368,11 @@ void read_rope(const ConfigFiles& files, const JsonObject& config, const Archite
   const ModelScalars& model = imported->config.model;
   std::vector<LayerKind>& kinds = imported->config.kinds;
   const bool is_latent = row.mixer == format::Mixer::kLatentAttention;
-  const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                  [](const LayerKind& kind) { return kind.key_dim != 0; });
+  const auto attends = [](const LayerKind& kind) {
+    return kind.mixer == static_cast<uint8_t>(format::Mixer::kAttention) ||
+           kind.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention);
+  };
+  const auto found = std::find_if(kinds.begin(), kinds.end(), attends);
   if (found == kinds.end()) return;
   const LayerKind& first = *found;
   const uint32_t turned =
@@ -463,6 +468,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   const LayerKind layer = read_layer(config, row, &model);
   std::vector<LayerKind> layers = read_layers(config, row, layer, model.n_layers);
   read_convolutions(config, row, &layers);
+  read_recurrences(config, row, model.d_model, &layers);
   read_experts(config, row, &layers);
   if (config.boolean(kScaleByLayer).value_or(false)) divide_scores(&layers);
   set_layers(config, layers, &imported.config);

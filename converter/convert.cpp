@@ -90,17 +90,17 @@ std::vector<std::optional<MatrixFormat>> given_formats(const Options& options,
 }
 
 // What --bits asks for.
-MixedWish mixed_wish(const Options& options, const Config& config) {
-  MixedWish wish = {*options.bits,  options.weights, options.scales,
-                    options.method, std::nullopt,    given_formats(options, config)};
-  if (options.calibration) wish.text = options.calibration->file;
-  return wish;
+MixedRequest mixed_request(const Options& options, const Config& config) {
+  MixedRequest request = {*options.bits,  options.weights, options.scales,
+                          options.method, std::nullopt,    given_formats(options, config)};
+  if (options.calibration) request.text = options.calibration->file;
+  return request;
 }
 
 // The format of each tensor, in the canonical order; for --bits the smallest, until it is known
 // what matrices are worth.
 std::vector<MatrixFormat> choose_formats(const Options& options, const Config& config) {
-  if (options.bits) return smallest_formats(config, mixed_wish(options, config));
+  if (options.bits) return smallest_formats(config, mixed_request(options, config));
   std::vector<MatrixFormat> formats;
   for (const std::optional<MatrixFormat>& given : given_formats(options, config)) {
     formats.push_back(given.value_or(MatrixFormat{options.weights, options.group_size}));
@@ -214,7 +214,7 @@ class Conversion {
   void import_the_tokenizer(const Checkpoint& checkpoint, const ImportedConfig& imported) {
     report_.tokenizer_name = "none";
     report_.chat_name = "none";
-    if (options_.tokenizer == TokenizerWish::kNone) return;
+    if (options_.tokenizer == TokenizerChoice::kNone) return;
     format::ModelScalars& model = parts_.model;
     tokenizer_ =
         checkpoint.read_tokenizer(model.vocab_size, std::span(model.end_tokens, model.n_end_tokens),
@@ -266,11 +266,11 @@ class Conversion {
           calibration_bytes(config, *options_.calibration, pool_.n_threads());
     }
     if (options_.bits) {
-      const MixedWish wish = mixed_wish(options_, config);
-      check_bits(config, wish);
-      report_.wished_bits = options_.bits;
+      const MixedRequest request = mixed_request(options_, config);
+      check_bits(config, request);
+      report_.bits_asked = options_.bits;
       report_.calibration_bytes =
-          std::max(report_.calibration_bytes, divergence_bytes(config, wish, pool_.n_threads()));
+          std::max(report_.calibration_bytes, divergence_bytes(config, request, pool_.n_threads()));
     }
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
@@ -289,8 +289,8 @@ class Conversion {
 
   // The formats for --bits, in place of the smallest.
   void mix_formats(TensorPlan* plan, std::span<const float> rope) {
-    report_.choice = choose_mixed_formats(mixed_wish(options_, report_.config()), report_.config(),
-                                          rope, *plan, &pool_, progress_);
+    report_.choice = choose_mixed_formats(mixed_request(options_, report_.config()),
+                                          report_.config(), rope, *plan, &pool_, progress_);
     formats_ = report_.choice->formats;
     fix_config();
     TensorWalk walk(report_.config());

@@ -76,7 +76,7 @@ std::optional<EmbeddingModules> read_embedding_modules(const std::filesystem::pa
   if (!has_side_file(folder, SideFile::kModules)) return std::nullopt;
   const Json json = read_side_json(folder, SideFile::kModules);
   const std::string where = side_file_path(folder, SideFile::kModules).string();
-  if (!json.is_array()) refuse(where, "is no list of modules");
+  if (!json.is_array()) refuse(where, "is not a list of modules");
   std::optional<EmbeddingModules> found;
   bool is_first = true;
   for (const Json& each : json) {

@@ -24,6 +24,7 @@ enum class Shared : uint8_t {
   kNone,
   kGated,    // shared_expert_intermediate_size wide, times a gate
   kCounted,  // n_shared_experts times as wide as an expert
+  kAsDense,  // as wide as that of layers without experts
 };
 // Which layers are dense.
 enum class Dense : uint8_t {
@@ -60,6 +61,10 @@ constexpr ExpertsRow kRows[] = {
      Dense::kListed},
     {Architecture::kQwen3Moe, kExpertWidth, 768, 128, 8, Normalized::kWithKey, Shared::kNone, 0,
      Dense::kListed},
+    {Architecture::kGraniteHybrid, kOnlyWidth, 0, 0, 8, Normalized::kAlways, Shared::kAsDense},
+    {Architecture::kQwen35Moe, kExpertWidth, 512, 256, 8, Normalized::kAlways, Shared::kGated, 512},
+    {Architecture::kQwen3Next, kExpertWidth, 512, 512, 10, Normalized::kUnlessKey, Shared::kGated,
+     512, Dense::kListed},
     {Architecture::kDeepseekV2, kExpertWidth, 1407, 64, 0, Normalized::kWithKey, Shared::kCounted,
      2, Dense::kFirst, 0, Choice::kOfGroups, 1},
     {Architecture::kDeepseekV3, kExpertWidth, 2048, 256, 8, Normalized::kUnlessKey,
@@ -165,6 +170,8 @@ uint32_t read_shared(const JsonObject& config, const ExpertsRow& row, LayerKind*
   switch (row.shared) {
     case Shared::kNone:
       return 0;
+    case Shared::kAsDense:
+      return kind->d_ff;
     case Shared::kGated:
       set(kind, format::flag::kSharedGate);
       return count_or(config, "shared_expert_intermediate_size", row.shared_size,
@@ -201,7 +208,7 @@ LayerKind with_experts(const JsonObject& config, const ExpertsRow& row, uint32_t
 // Whether each layer has experts.
 std::vector<bool> expert_layers(const JsonObject& config, const ExpertsRow& row, uint32_t n_experts,
                                 size_t n_layers) {
-  std::vector<bool> layers(n_layers, true);
+  std::vector<bool> layers(n_layers, row.shared != Shared::kAsDense || n_experts != 0);
   if (row.dense == Dense::kListed) {
     constexpr const char* kStep = "decoder_sparse_step";
     const uint32_t step = config.count(kStep).value_or(1);

@@ -105,6 +105,9 @@ constexpr Spelling kSpellings[] = {
     {"h.0.ln_1.weight", "transformer.", "ln_f.", "norm."},
 };
 
+// Layers for other tokens than the next, which are called as a model's are.
+constexpr std::string_view kForLaterTokens = "mtp.";
+
 // The front of a checkpoint's model, and its class's spelling.
 struct ModelFront {
   std::string front;
@@ -118,6 +121,7 @@ ModelFront front_of_model(const std::map<std::string, Named>& tensors) {
   std::map<std::string, const Spelling*> fronts;
   for (const auto& entry : tensors) {
     const std::string name = without_wrappers(entry.first);
+    if (name.starts_with(kForLaterTokens)) continue;
     for (const Spelling& spelling : kSpellings) {
       if (!name.ends_with(spelling.of_every_model)) continue;
       const std::string front = name.substr(0, name.size() - spelling.of_every_model.size());
@@ -169,7 +173,8 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   ConfigFiles files;
   if (has_adapter) {
     files.warnings.push_back(
-        "an adapter lies beside the model (adapter_config.json): it is merged with --lora alone");
+        "the folder also has an adapter (adapter_config.json), which is not merged; --lora merges "
+        "it");
   }
   Json values = read_side_json(path(), SideFile::kConfig);
   files.where = config.string();
@@ -211,7 +216,7 @@ void HuggingFaceFolder::rename_stored() {
     const fs::path& file = stored.file->path();
     if (!renamed.emplace(name_without_front(without_wrappers(name), front), std::move(stored))
              .second) {
-      refuse(file, "tensor " + shown(file_name) + " is there twice, under names of two wrappers");
+      refuse(file, "tensor " + shown(file_name) + " appears twice, under names of two wrappers");
     }
   }
   stored_ = std::move(renamed);
@@ -258,7 +263,7 @@ void HuggingFaceFolder::add_tensors() {
                              part(stem + ".g_idx")};
     const std::string whole = stem + ".weight";
     if (!add(whole, make_gptq_tensor(whole, parts, *settings))) {
-      refuse(stored.file->path(), "tensor " + shown(whole) + " is there twice");
+      refuse(stored.file->path(), "tensor " + shown(whole) + " appears twice");
     }
   }
 }
@@ -309,8 +314,8 @@ std::string HuggingFaceFolder::weights_text() const { return "safetensors, " + t
 
 ImportedTokenizer HuggingFaceFolder::read_tokenizer(uint32_t vocab_size,
                                                     std::span<const uint32_t> end_tokens,
-                                                    const ChatTemplateWish* chat_wish) const {
-  return import_tokenizer(path(), vocab_size, end_tokens, chat_wish);
+                                                    const ChatTemplateChoice* chat_choice) const {
+  return import_tokenizer(path(), vocab_size, end_tokens, chat_choice);
 }
 
 }  // namespace cria::converter

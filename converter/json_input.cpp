@@ -93,7 +93,7 @@ class TreeBuilder {
   }
   bool binary(Json::binary_t& value) { return put(Json(std::move(value))); }
   bool key(std::string& name) {
-    if (next_text_as_number()) refuse("not valid JSON: a number is no key");
+    if (next_text_as_number()) refuse("not valid JSON: a number is not a key");
     open_[depth_ - 1].members.emplace_back(std::move(name), nullptr);
     return true;
   }

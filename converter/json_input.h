@@ -57,6 +57,8 @@ class JsonObject {
   [[nodiscard]] std::optional<std::vector<uint32_t>> counts(std::string_view key) const;
   [[nodiscard]] std::optional<JsonObject> object(std::string_view key) const;
   [[nodiscard]] std::vector<std::string> keys() const;  // those that are not null
+  // A value of any type; null: there is none.
+  [[nodiscard]] const Json* find(std::string_view key) const;
 
   [[nodiscard]] uint32_t required_count(std::string_view key) const;
   [[nodiscard]] double required_number(std::string_view key) const;
@@ -72,7 +74,6 @@ class JsonObject {
                                 const Json& found) const;
 
  private:
-  [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] uint32_t count_value(std::string_view key, const Json& value) const;
   [[nodiscard]] double number_value(std::string_view key, const Json& value) const;
 

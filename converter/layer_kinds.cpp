@@ -79,12 +79,15 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
   check_count(config, "layer_types", types->size(), n_layers);
   Windows windows;
   for (const std::string& type : *types) {
-    const bool is_convolution = row.has_convolutions && type == kConvolutionLayer;
-    if (!is_convolution && type != "full_attention" && type != "attention" &&
+    const bool is_other = (row.has_convolutions && type == kConvolutionLayer) ||
+                          (!row.other_layer.empty() && type == row.other_layer);
+    if (!is_other && type != "full_attention" && type != "attention" &&
         type != "sliding_attention") {
+      const std::string other =
+          row.has_convolutions ? kConvolutionLayer : std::string(row.other_layer);
       config.refuse("layer_types", "has '" + shown(type) +
                                        "', which is not supported: every layer must be attention" +
-                                       (row.has_convolutions ? " or conv; " : "; ") +
+                                       (other.empty() ? "; " : " or " + other + "; ") +
                                        supported_architectures());
     }
     windows.push_back(type == "sliding_attention");
@@ -166,7 +169,7 @@ void check_named(const JsonObject& config, const ArchitectureRow& row, const Win
     config.refuse(key, problem + ": one of them has to change");
   };
   if (row.window == WindowKeys::kNone && n != 0) {
-    config.refuse("layer_types", "has a sliding window, which this architecture has not");
+    config.refuse("layer_types", "has a sliding window, which this architecture does not support");
   }
   // Some attention of the library the checkpoint was made with looks at one key, some at another.
   if (window == 0 && n != 0) {

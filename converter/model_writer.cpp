@@ -106,8 +106,9 @@ uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
 }
 
 void ModelWriter::refuse_read_back() const {
-  throw ProgramError(ExitCode::kIo,
-                     path_ + ": reads back other than it was written; write to another disk");
+  throw ProgramError(
+      ExitCode::kIo,
+      path_ + ": reads back differently from what was written; write to another disk");
 }
 
 std::vector<uint8_t> ModelWriter::read_section(SectionKind kind) const {

@@ -185,7 +185,7 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
   if (!raw.lists) return;
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->check_name(kList)) continue;
-    throw CLI::ValidationError(kList, "stands alone: leave out " + option->get_name());
+    throw CLI::ValidationError(kList, "takes no other options: leave out " + option->get_name());
   }
   std::string text = architectures_text();
   text.pop_back();  // CLI11 ends the line
@@ -209,7 +209,7 @@ std::string names_of(const IsOne& is_one) {
 }
 
 // The formats that some matrix may get.
-std::vector<MatrixFormat> wished_formats(const Options& options) {
+std::vector<MatrixFormat> formats_asked(const Options& options) {
   std::vector<MatrixFormat> formats = {matrix_format(options.weights, options.group_size)};
   for (const auto& [role, format] : options.weights_of) formats.push_back(format);
   return formats;
@@ -217,18 +217,18 @@ std::vector<MatrixFormat> wished_formats(const Options& options) {
 
 // Whether is_one holds for a format that some matrix may get.
 template <typename IsOne>
-bool wishes(const Options& options, const IsOne& is_one) {
-  const std::vector<MatrixFormat> formats = wished_formats(options);
+bool requests(const Options& options, const IsOne& is_one) {
+  const std::vector<MatrixFormat> formats = formats_asked(options);
   return std::any_of(formats.begin(), formats.end(),
                      [&](const MatrixFormat& f) { return is_one(f.number_format); });
 }
 
 void check_group_size(const Options& options) {
-  if (!wishes(options, has_group_scales)) {
+  if (!requests(options, has_group_scales)) {
     refuse("--group-size belongs to weights of " + names_of(has_group_scales));
   }
   std::string without;
-  for (const MatrixFormat& f : wished_formats(options)) {
+  for (const MatrixFormat& f : formats_asked(options)) {
     if (f.group_size == options.group_size) return;
     if (f.group_size != 0) without = number_format_name(f.number_format);
   }
@@ -240,7 +240,7 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
   const bool has_file = app.count("--calibration") > 0;
   const bool is_gptq = raw.method == Method::kGptq;
   if (has_file && raw.calibration.empty()) refuse("--calibration must not be empty");
-  if ((is_gptq || has_file) && !wishes(options, has_nibbles)) {
+  if ((is_gptq || has_file) && !requests(options, has_nibbles)) {
     refuse(std::string(is_gptq ? "--method gptq" : "--calibration") + " belongs to weights of " +
            names_of(has_nibbles) + ": other formats lose too little to be worth it");
   }
@@ -264,10 +264,10 @@ void check_bits(const CLI::App& app, const Options& options) {
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   if (app.count("--group-size") > 0) check_group_size(options);
-  if (app.count("--scales") > 0 && !wishes(options, has_nibbles)) {
+  if (app.count("--scales") > 0 && !requests(options, has_nibbles)) {
     refuse("--scales belongs to weights of " + names_of(has_nibbles));
   }
-  if (app.count("--method") > 0 && !wishes(options, is_integer)) {
+  if (app.count("--method") > 0 && !requests(options, is_integer)) {
     refuse("--method belongs to weights of " + names_of(is_integer));
   }
   check_calibration(app, raw, options);
@@ -293,12 +293,13 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   }
 }
 
-ChatTemplateWish chat_template_wish(const std::string& name) {
+ChatTemplateChoice chat_template_choice(const std::string& name) {
   if (name == "none") return {};
   if (const auto known = find_named_template(name)) return {*known, ""};
   if (!entry_exists(name)) {
     throw ProgramError(ExitCode::kUsage, "--chat-template " + shown(name) +
-                                             " is no file and none of none, " + named_templates());
+                                             " is not a file; give a .jinja file, none, " +
+                                             named_templates());
   }
   return {format::kChatKindFile, read_template_file(name)};
 }
@@ -330,9 +331,9 @@ void set_weights_of(const std::string& text, Options* options) {
 }
 
 // A folder whose name ends in a colon and a number is given with a scale behind it.
-LoraWish lora_wish(const std::string& text) {
+LoraRequest lora_request(const std::string& text) {
   const auto refuse_it = [&] {
-    refuse("--lora " + shown(text) + " is no folder, with :SCALE behind it or not");
+    refuse("--lora " + shown(text) + " is not a folder; give FOLDER or FOLDER:SCALE");
   };
   if (text.empty()) refuse_it();
   if (entry_exists(text)) return {text, 1.0F};
@@ -356,10 +357,11 @@ void finish(const Raw& raw, Options* options) {
   }
   if (raw.bits != 0) options->bits = raw.bits;
   if (raw.context != 0) options->context = raw.context;
-  for (const std::string& adapter : raw.adapters) options->adapters.push_back(lora_wish(adapter));
+  for (const std::string& adapter : raw.adapters)
+    options->adapters.push_back(lora_request(adapter));
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
-  options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
-  if (!raw.chat_template.empty()) options->chat_template = chat_template_wish(raw.chat_template);
+  options->tokenizer = raw.no_tokenizer ? TokenizerChoice::kNone : TokenizerChoice::kRequired;
+  if (!raw.chat_template.empty()) options->chat_template = chat_template_choice(raw.chat_template);
   if (!raw.report.empty()) options->report = raw.report;
   const uint32_t quota = hosted::cgroup_limits().processors;
   uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/calibration/calibration_wish.h"
+#include "converter/calibration/calibration_request.h"
 #include "converter/chunk_encoder.h"
 #include "converter/lora/lora_adapter.h"
 #include "converter/progress.h"
@@ -18,10 +18,10 @@
 
 namespace cria::converter {
 
-enum class TokenizerWish { kRequired, kNone };
+enum class TokenizerChoice { kRequired, kNone };
 
 // What --chat-template says.
-struct ChatTemplateWish {
+struct ChatTemplateChoice {
   uint32_t kind = 0;  // of format::kChatTemplateNames; 0: none
   std::string jinja;  // of a file's
 };
@@ -34,15 +34,15 @@ struct Options {
   std::map<format::TensorRole, MatrixFormat> weights_of;  // of single roles, instead of those two
   QuantMethod method = QuantMethod::kMse;
   ScaleSigns scales = ScaleSigns::kBoth;  // of int4 and int4nl
-  std::optional<CalibrationWish> calibration;
+  std::optional<CalibrationRequest> calibration;
   // A weight, at most: then each matrix has a format of its own
   // (converter/calibration/mixed_formats.h), and weights is that of four bits.
   std::optional<double> bits;
   std::optional<uint32_t> context;
-  std::vector<LoraWish> adapters;
+  std::vector<LoraRequest> adapters;
   std::optional<std::filesystem::path> tokenizer_file;
-  TokenizerWish tokenizer = TokenizerWish::kRequired;
-  std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own
+  TokenizerChoice tokenizer = TokenizerChoice::kRequired;
+  std::optional<ChatTemplateChoice> chat_template;  // instead of the checkpoint's own
   format::Compression compression = format::Compression::kZstd;
   int level = 1;
   std::optional<std::filesystem::path> report;

@@ -105,10 +105,9 @@ void check_replaced(const Output& output, const fs::path& folder) {
     return;
   }
   if (output.is_own(output.path)) return;
-  refuse_place(output.path,
-               std::string("is a file of the checkpoint's folder and no ") + output.what +
-                   " that cria-convert made: it is not replaced; choose another name or "
-                   "remove it");
+  refuse_place(output.path, std::string("is a file of the checkpoint's folder, not a ") +
+                                output.what +
+                                " that cria-convert made; choose another name or remove it");
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ void check_outputs(const Options& options, const Checkpoint& checkpoint) {
     }
     if (options.calibration && options.calibration->file &&
         is_one_file(output.path, *options.calibration->file)) {
-      refuse_place(output.path, "is what --calibration names; choose another");
+      refuse_place(output.path, "is the file that --calibration names; choose another");
     }
   }
   if (options.report && is_one_file(*options.report, options.output)) {

@@ -95,7 +95,7 @@ class Compiler {
     uint32_t entry = next;
     if (node.most == kRepeatForever) {
       if (may_be_empty(part)) {
-        throw RegexError(node.offset, "an endless repetition of what may be empty");
+        throw RegexError(node.offset, "an endless repetition of a part that may be empty");
       }
       entry = add_choice(node, 0, leave);
       const uint32_t body = compile_node(part, entry);

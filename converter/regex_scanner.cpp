@@ -81,7 +81,7 @@ uint32_t RegexScanner::take_hex(size_t least, size_t most) {
         code << kHexBits | static_cast<uint32_t>(is_digit(c) ? c - '0' : lower - 'a' + int{kTen});
   }
   if (offset_ - begin < least || code > kLastCodePoint)
-    refuse(begin, "this is no character's code");
+    refuse(begin, "this is not the code of a character");
   return code;
 }
 
@@ -174,11 +174,12 @@ RegexAtom RegexScanner::take_class_list(size_t depth, size_t begin) {
     RegexAtom member = take_class_member(depth);
     is_empty = false;
     const bool is_range = peek() == '-' && !starts_with("-]") && !starts_with("-&&");
-    if (is_range && !member.code) refuse(place, "a range from what is no character");
+    if (is_range && !member.code) refuse(place, "a range that does not begin with a character");
     if (is_range) {
       (void)take("-");
       const RegexAtom last = take_class_member(depth);
-      if (!last.code || *last.code < *member.code) refuse(place, "a range that ends nowhere");
+      if (!last.code || *last.code < *member.code)
+        refuse(place, "a range whose end is not a later character");
       member = {std::nullopt, CodePoints({CodePointRange{*member.code, *last.code}}), true};
     }
     all.folds = all.folds || member.folds;

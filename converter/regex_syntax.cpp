@@ -220,7 +220,7 @@ class RegexParser {
       node.mode = RepeatMode::kPossessive;
     }
     if (regex_.nodes[part].kind == RegexKind::kAhead) {
-      scanner_.refuse(begin, "a repetition of what has no character");
+      scanner_.refuse(begin, "a repetition of a part without characters");
     }
     const uint32_t repeat = add(std::move(node));
     // There x{1,3}+ repeats the repetition; another second one is a mistake.

@@ -194,7 +194,7 @@ Json calibration_json(const CalibrationSummary& calibration) {
 }
 
 Json choice_json(const FormatChoice& choice) {
-  Json json = {{"wished", choice.wished_bits},
+  Json json = {{"wished", choice.bits_asked},
                {"reached", choice.bits},
                {"source", choice.text},
                {"tokens", choice.n_tokens},
@@ -293,7 +293,7 @@ std::string kept_text(const ConversionReport& report) {
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   return line(
       "  its int4: of %llu groups %llu are kept, %llu with the scale rounded to bf16, and %llu are "
-      "quantized anew\n",
+      "quantized again\n",
       number(n), number(kept.exact), number(kept.rounded), number(kept.requantized));
 }
 
@@ -329,8 +329,8 @@ std::string headline(const ConversionReport& report) {
   text += experts_text(config);
   if (!report.weights_text.empty()) text += "  its weights: " + report.weights_text + "\n";
   text += "  to be written: ";
-  if (report.wished_bits) {
-    text += line("at most %.4g bits a weight, ", *report.wished_bits);
+  if (report.bits_asked) {
+    text += line("at most %.4g bits a weight, ", *report.bits_asked);
     text += "formats by what the output suffers from each matrix";
   } else {
     text += format_text(main_format(config)) + other_formats_text(config);
@@ -431,7 +431,7 @@ std::string plan_text(const ConversionReport& report) {
   if (!is_planned(report.config())) {
     return "  memory to run it: not known yet for layers of these kinds\n";
   }
-  const bool is_bound = report.wished_bits && !report.choice;
+  const bool is_bound = report.bits_asked && !report.choice;
   std::string text =
       line("  memory to run it%s (%u tokens, one thread, %s KV cache):\n",
            is_bound ? ", at most" : "", report.plan_input.context, kv_name(report.plan_input));
@@ -471,7 +471,7 @@ PlanInput default_plan_input(const Config& config, uint64_t tokenizer_bytes, uin
   input.context = model.planned_context;
   input.n_threads = 1;
   input.prefill_chunk = std::min(kPrefillChunk, model.planned_context);
-  input.max_turns = 1;
+  input.max_entries = 1;
   input.n_snapshots = kDefaultSnapshots;
   input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
   // As cria does without --kv.

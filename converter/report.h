@@ -30,7 +30,7 @@ struct ConversionReport {
   std::optional<CalibrationSummary> calibration;  // none: without
   uint64_t calibration_bytes;                     // of memory, about; 0 without
   // Of --bits, before formats are chosen: the plan is then that of so many bits, an upper bound.
-  std::optional<double> wished_bits;
+  std::optional<double> bits_asked;
   std::optional<FormatChoice> choice;
   std::vector<EncodedTensor> tensors;
   std::vector<std::string> warnings;

@@ -55,6 +55,9 @@ constexpr std::string_view kScalingKeys[] = {
 constexpr std::string_view kKeysOfNoScaling[] = {"rope_theta", "partial_rotary_factor",
                                                  "original_max_position_embeddings"};
 
+// Which pairs turn by which coordinate of a picture: of text all are the position.
+constexpr std::string_view kPicturePlaces[] = {"mrope_section", "mrope_interleaved"};
+
 bool is_one_of(std::span<const std::string_view> keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
@@ -64,6 +67,7 @@ void check_keys(const JsonObject& scaling, const ArchitectureRow& row) {
   for (const std::string& key : scaling.keys()) {
     if (!scaling.is_on(key)) continue;
     if (key == kGrowth && row.has_key(kGrowth)) continue;
+    if (is_one_of(kPicturePlaces, key) && row.rotary_part != 1) continue;
     if (!is_one_of(kScalingKeys, key)) {
       scaling.refuse(key, "is set, which is not read: it may change the positions");
     }
@@ -237,7 +241,7 @@ uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, u
   constexpr const char* kKey = "partial_rotary_factor";
   const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
   const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
-  const double part = with_key.number(kKey).value_or(1);
+  const double part = with_key.number(kKey).value_or(row.rotary_part);
   if (part == 1) return head_dim;
   if (!row.has_partial_rotary)
     with_key.refuse(kKey, "turns a part of each head, where this architecture turns all of it");

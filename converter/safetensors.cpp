@@ -52,7 +52,7 @@ class EntryReader {
     if (range[1] > data_bytes_) {
       refuse(name, "ends at byte " + std::to_string(range[1]) + " of " +
                        std::to_string(data_bytes_) +
-                       " behind the header: the file is truncated, download it again");
+                       " after the header: the file is truncated, download it again");
     }
     entry.offset = data_offset_ + range[0];
     entry.bytes = range[1] - range[0];
@@ -151,7 +151,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const std::string header = read_header(file_, where);
   const Json json = parse_json(header, where + ": header", kMaxHeaderValues);
   if (!json.is_object()) {
-    throw ProgramError(ExitCode::kInvalidInput, where + ": header is no JSON object");
+    throw ProgramError(ExitCode::kInvalidInput, where + ": header is not a JSON object");
   }
   const uint64_t data_offset = kLengthBytes + header.size();
   const EntryReader reader(where, data_offset, file_.size_bytes() - data_offset);

@@ -44,7 +44,7 @@ uint8_t byte_of_piece(const SentencePiece& piece, const std::string& where) {
   const bool is_byte = text.size() == kPieceBytes && text.starts_with("<0x") && text[5] == '>' &&
                        kHexDigits.find(text[3]) != std::string_view::npos &&
                        kHexDigits.find(text[4]) != std::string_view::npos;
-  if (!is_byte) refuse(where, "byte piece '" + shown(text) + "' is no <0xNN>");
+  if (!is_byte) refuse(where, "byte piece '" + shown(text) + "' is not of the form <0xNN>");
   return static_cast<uint8_t>(std::stoi(text.substr(3, 2), nullptr, kHex));
 }
 
@@ -106,7 +106,7 @@ std::vector<uint32_t> ranks_of(const SentencePieceModel& source, const std::stri
     const SentencePiece& piece = source.pieces[id];
     if (piece.type != PieceType::kNormal) continue;
     if (std::isnan(piece.score)) {
-      refuse(where, "piece " + std::to_string(id) + " has a score that is no number");
+      refuse(where, "piece " + std::to_string(id) + " has a score that is not a number");
     }
     scored.push_back({piece.score, id});
   }

@@ -43,7 +43,7 @@ void check_values(const SourceTensor& source, NumberFormat number_format, const 
   const std::span<const float> values = rows.values;
   if (!all_finite(values.data(), values.size())) {
     const auto is_bad = [](const float* row, size_t n) { return !all_finite(row, n); };
-    refuse(source, rows, is_bad, "has values that are infinite or no numbers",
+    refuse(source, rows, is_bad, "has values that are infinite or not numbers",
            ": the checkpoint is damaged, download it again");
   }
   const bool f16 = number_format == NumberFormat::kF16;

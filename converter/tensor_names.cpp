@@ -25,6 +25,30 @@ constexpr RoleName kRows[] = {
     {TensorNames::kGraniteHybrid, TensorRole::kUp, "shared_mlp.input_linear.weight"},
     {TensorNames::kGraniteHybrid, TensorRole::kDown, "shared_mlp.output_linear.weight"},
 
+    {TensorNames::kGraniteHybrid, TensorRole::kRouter, "block_sparse_moe.router.layer.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kExpertGate, "block_sparse_moe.input_linear.weight",
+     Take::kSlices},
+    {TensorNames::kGraniteHybrid, TensorRole::kExpertUp, "block_sparse_moe.input_linear.weight",
+     Take::kSlices},
+    {TensorNames::kGraniteHybrid, TensorRole::kExpertDown, "block_sparse_moe.output_linear.weight",
+     Take::kSlices},
+    {TensorNames::kGraniteHybrid, TensorRole::kMixerGate, "mamba.in_proj.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kV, "mamba.in_proj.weight", Take::kRows,
+     is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kK, "mamba.in_proj.weight", Take::kRows,
+     is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kQ, "mamba.in_proj.weight", Take::kRows,
+     is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecayIn, "mamba.in_proj.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kConvolution, "mamba.conv1d.weight", Take::kTaps},
+    {TensorNames::kGraniteHybrid, TensorRole::kConvolutionBias, "mamba.conv1d.bias"},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecay, "mamba.A_log", Take::kDecay},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecayBias, "mamba.dt_bias"},
+    {TensorNames::kGraniteHybrid, TensorRole::kSkip, "mamba.D"},
+    {TensorNames::kGraniteHybrid, TensorRole::kMixerInnerNorm, "mamba.norm.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kO, "mamba.out_proj.weight", Take::kRows,
+     is_state_space},
+
     {TensorNames::kGpt2, TensorRole::kPositions, "model.embed_positions.weight", Take::kFlat},
     {TensorNames::kGpt2, TensorRole::kMixerNorm, "ln_1.weight", Take::kWithBias},
     {TensorNames::kGpt2, TensorRole::kQ, "attn.c_attn.weight", Take::kColumns},
@@ -87,6 +111,48 @@ constexpr RoleName kRows[] = {
     {TensorNames::kBitNet, TensorRole::kMixerInnerNorm, "self_attn.attn_sub_norm.weight"},
     {TensorNames::kBitNet, TensorRole::kFfnInnerNorm, "mlp.ffn_sub_norm.weight"},
 
+    {TensorNames::kQwen3Next, TensorRole::kQ, "linear_attn.in_proj_qkvz.weight", Take::kOfHeads,
+     is_delta_rule},
+    {TensorNames::kQwen3Next, TensorRole::kK, "linear_attn.in_proj_qkvz.weight", Take::kOfHeads,
+     is_delta_rule},
+    {TensorNames::kQwen3Next, TensorRole::kV, "linear_attn.in_proj_qkvz.weight", Take::kOfHeads,
+     is_delta_rule},
+    {TensorNames::kQwen3Next, TensorRole::kMixerGate, "linear_attn.in_proj_qkvz.weight",
+     Take::kOfHeads, is_delta_rule},
+    {TensorNames::kQwen3Next, TensorRole::kBetaIn, "linear_attn.in_proj_ba.weight", Take::kOfHeads},
+    {TensorNames::kQwen3Next, TensorRole::kDecayIn, "linear_attn.in_proj_ba.weight",
+     Take::kOfHeads},
+
+    {TensorNames::kQwen35Moe, TensorRole::kExpertGate, "mlp.experts.gate_up_proj", Take::kSlices},
+    {TensorNames::kQwen35Moe, TensorRole::kExpertUp, "mlp.experts.gate_up_proj", Take::kSlices},
+    {TensorNames::kQwen35Moe, TensorRole::kExpertDown, "mlp.experts.down_proj", Take::kSlices},
+
+    {TensorNames::kQwen35, TensorRole::kQ, "linear_attn.in_proj_qkv.weight", Take::kRows,
+     is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kK, "linear_attn.in_proj_qkv.weight", Take::kRows,
+     is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kV, "linear_attn.in_proj_qkv.weight", Take::kRows,
+     is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kMixerGate, "linear_attn.in_proj_z.weight", Take::kRows,
+     is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kDecayIn, "linear_attn.in_proj_a.weight"},
+    {TensorNames::kQwen35, TensorRole::kBetaIn, "linear_attn.in_proj_b.weight"},
+    {TensorNames::kQwen35, TensorRole::kConvolution, "linear_attn.conv1d.weight", Take::kTaps},
+    {TensorNames::kQwen35, TensorRole::kDecay, "linear_attn.A_log", Take::kDecay},
+    {TensorNames::kQwen35, TensorRole::kDecayBias, "linear_attn.dt_bias"},
+    {TensorNames::kQwen35, TensorRole::kMixerInnerNorm, "linear_attn.norm.weight"},
+    {TensorNames::kQwen35, TensorRole::kO, "linear_attn.out_proj.weight", Take::kRows,
+     is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kQ, "self_attn.q_proj.weight", Take::kOfHeads},
+    {TensorNames::kQwen35, TensorRole::kMixerGate, "self_attn.q_proj.weight", Take::kOfHeads},
+    {TensorNames::kQwen35, TensorRole::kSharedGate, "mlp.shared_expert_gate.weight", Take::kFlat},
+    {TensorNames::kQwen35, TensorRole::kGate, "mlp.shared_expert.gate_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kQwen35, TensorRole::kUp, "mlp.shared_expert.up_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kQwen35, TensorRole::kDown, "mlp.shared_expert.down_proj.weight", Take::kRows,
+     has_experts},
+
     {TensorNames::kLfm2, TensorRole::kMixerNorm, "operator_norm.weight"},
     {TensorNames::kLfm2, TensorRole::kK, "conv.in_proj.weight", Take::kRows, is_convolution},
     {TensorNames::kLfm2, TensorRole::kQ, "conv.in_proj.weight", Take::kRows, is_convolution},
@@ -133,7 +199,15 @@ constexpr std::string_view kBias = ".bias";
 
 // Whose names come before Llama's, behind its own.
 TensorNames base_of(TensorNames own) {
-  return own == TensorNames::kDeepseekApart ? TensorNames::kDeepseek : own;
+  switch (own) {
+    case TensorNames::kDeepseekApart:
+      return TensorNames::kDeepseek;
+    case TensorNames::kQwen35Moe:
+    case TensorNames::kQwen3Next:
+      return TensorNames::kQwen35;
+    default:
+      return own;
+  }
 }
 
 // The row that names a role, where is_of says that it is of the layer; nullptr: none does, by
@@ -230,6 +304,14 @@ bool has_experts(const LayerKind& kind) {
 
 bool has_query_rank(const LayerKind& kind) { return kind.query_rank != 0; }
 
+bool is_delta_rule(const LayerKind& kind) {
+  return kind.mixer == static_cast<uint8_t>(format::Mixer::kDeltaRule);
+}
+
+bool is_state_space(const LayerKind& kind) {
+  return kind.mixer == static_cast<uint8_t>(format::Mixer::kStateSpace);
+}
+
 bool is_convolution(const LayerKind& kind) {
   return kind.mixer == static_cast<uint8_t>(format::Mixer::kShortConvolution);
 }
@@ -309,7 +391,8 @@ Recipe recipe_of(const Config& config, const TensorSpec& spec, const StoredForm&
   if (!is_named) found = find_row(kHuggingFaceNames, own, without_bias(spec.role), is_of);
   if (found == nullptr) throw std::logic_error("a role without a name");
   const std::string layer = is_in_layer ? std::to_string(spec.layer) : "";
-  Take take = is_named ? found->take : Take::kRows;
+  const bool is_alike = is_named || found->take == Take::kOfHeads;  // biases lie as their matrices
+  Take take = is_alike ? found->take : Take::kRows;
   if (take == Take::kColumns && form.has_rows) take = Take::kRows;
   const std::string name = role_name_in(kHuggingFaceNames, own, {spec.role, layer, found->of});
   Recipe recipe = {names_of(name, take, spec.n_matrices), take, 0, 0};

@@ -25,7 +25,9 @@ enum class Take : uint8_t {
   kTurnedHeads,  // the same, each matrix transposed
   kWithBias,     // the weights of a norm, then those called as their bias
   kFlat,         // the values of a matrix as wide as the model
+  kOfHeads,      // rows of a matrix in which those of each key or query head lie together
   kTaps,         // of a convolution: [channels][1][taps] or [channels][taps], by taps
+  kDecay,        // values that -exp is taken of
 };
 
 // A bias that has no row is called as its matrix, ".bias" in place of ".weight", and has its order.
@@ -63,11 +65,13 @@ struct NamedRole {
 // In names, for the number of a stack's matrix.
 inline constexpr char kMatrixNumber = '*';
 
-// The layers that have experts, those that compress queries, and short convolutions, for
+// The layers that have experts, those that compress queries, and those of a mixer, for
 // RoleName::of.
 [[nodiscard]] bool has_experts(const format::LayerKind& kind);
 [[nodiscard]] bool has_query_rank(const format::LayerKind& kind);
+[[nodiscard]] bool is_delta_rule(const format::LayerKind& kind);
 [[nodiscard]] bool is_convolution(const format::LayerKind& kind);
+[[nodiscard]] bool is_state_space(const format::LayerKind& kind);
 
 // What the bias of "q.weight" is called: "q.bias".
 [[nodiscard]] std::string bias_name(std::string_view weight);

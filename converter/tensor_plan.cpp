@@ -36,8 +36,8 @@ std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& n
     }
   }
   if (name.ends_with(".bias")) {
-    return ", which its config asks for: is it another model's config? Else save the model with "
-           "transformers (save_pretrained)";
+    return ", which its config asks for; check that the config is this model's, or save the model "
+           "with transformers (save_pretrained)";
   }
   return ": it is incomplete, download it again";
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "converter/tensor_views.h"
+#include "quant/blocks/tensor_row.h"
 
 namespace cria::converter {
 namespace {
@@ -37,6 +38,28 @@ bool is_plain_norm(TensorRole role) {
   return std::find(std::begin(kNorms), std::end(kNorms), role) != std::end(kNorms);
 }
 
+// Whether channels of a convolution lie as those of values, keys and queries.
+bool has_values_first(const Config& config, const TensorSpec& spec) {
+  return is_state_space(config.kinds[spec.kind]);
+}
+
+// A row, or a value, for each channel, those of queries first, then keys, then values.
+std::unique_ptr<SourceTensor> queries_first(const Config& config, const TensorSpec& spec,
+                                            const SourceTensor& whole) {
+  const format::LayerKind& kind = config.kinds[spec.kind];
+  const uint64_t n_queries = extents::kQueries(*config.model, kind);
+  const uint64_t n_keys = extents::kKeys(*config.model, kind);
+  const uint64_t n_values = extents::kValues(*config.model, kind);
+  return reorder_rows(
+      whole, {{n_values + n_keys, n_queries}, {n_values, n_keys}, {uint64_t{0}, n_values}});
+}
+
+RowGroups rows_of_heads(const Config& config, const TensorSpec& spec, const Recipe& recipe,
+                        uint64_t n_rows) {
+  const uint64_t n_heads = config.kinds[spec.kind].n_query_heads;
+  return {recipe.all / n_heads, recipe.first / n_heads, n_rows / n_heads, 0};
+}
+
 }  // namespace
 
 std::vector<uint64_t> stored_shape(const Config& config, const TensorSpec& spec,
@@ -57,8 +80,12 @@ std::vector<uint64_t> stored_shape(const Config& config, const TensorSpec& spec,
       return {cols / 2};
     case Take::kFlat:
       return {cols / d_model, d_model};
-    case Take::kTaps:
-      return {d_model, 1, cols / d_model};
+    case Take::kTaps: {
+      const uint64_t n_taps = config.kinds[spec.kind].conv_taps;
+      return {cols / n_taps, 1, n_taps};
+    }
+    case Take::kOfHeads:
+    case Take::kDecay:
     case Take::kRows:
       break;
   }
@@ -87,14 +114,22 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
     case Take::kFlat:
       return keep(flatten(*source));
     case Take::kTaps:
+      if (has_values_first(config, spec)) source = keep(queries_first(config, spec, *source));
       source = keep(turn_columns(*source, source->n_rows(), 0, source->n_cols()));
       return keep(flatten(*source));
+    case Take::kDecay:
+      return keep(negative_exp(*source));
+    case Take::kOfHeads:
+      return keep(pick_rows(*source, rows_of_heads(config, spec, recipe, rows)));
     case Take::kRows:
     case Take::kSlices:
     case Take::kHeads:
       break;
   }
   if (rows != recipe.all) source = keep(pick_rows(*source, {recipe.all, recipe.first, rows, 0}));
+  if (spec.role == TensorRole::kConvolutionBias && has_values_first(config, spec)) {
+    source = keep(queries_first(config, spec, *source));
+  }
   if (form.norms_add_one && is_plain_norm(spec.role)) source = keep(add_one(*source));
   const Pairs pairs = form.has_pairs ? pairs_of(config, spec) : Pairs{};
   if (pairs.n != 0) source = keep(pick_rows(*source, {pairs.n, 0, pairs.n, pairs.n_paired}));

@@ -1,6 +1,7 @@
 #include "converter/tensor_views.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "converter/memory_size.h"
@@ -185,6 +186,62 @@ class JoinedTensors : public TensorView {
   std::vector<const SourceTensor*> parts_;
 };
 
+class ReorderedRows : public TensorView {
+ public:
+  ReorderedRows(const SourceTensor& whole, std::vector<RowRange> ranges, uint64_t n_rows)
+      : TensorView(whole, with_rows(whole, n_rows)), ranges_(std::move(ranges)) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    for_runs(first, n, [&](uint64_t stored, size_t at, size_t n_run) {
+      whole_.read_rows(stored, n_run, scratch, values + at * n_cols());
+    });
+  }
+  void read_columns(uint64_t first, size_t n, uint64_t first_column, size_t n_columns,
+                    std::vector<uint8_t>* scratch, float* values) const override {
+    for_runs(first, n, [&](uint64_t stored, size_t at, size_t n_run) {
+      whole_.read_columns(stored, n_run, first_column, n_columns, scratch, values + at * n_columns);
+    });
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override {
+    RowOrigin found;
+    for_runs(row, 1, [&](uint64_t stored, size_t, size_t) { found = whole_.origin(stored); });
+    return found;
+  }
+
+ private:
+  // take(stored, at, n_run) for rows [first, first + n) that lie one behind the other.
+  template <typename Take>
+  void for_runs(uint64_t first, size_t n, const Take& take) const {
+    uint64_t begin = 0;  // of a range
+    for (const RowRange& range : ranges_) {
+      const uint64_t from = std::max(first, begin);
+      const uint64_t to = std::min(first + n, begin + range.n);
+      if (from < to) {
+        take(range.first + (from - begin), static_cast<size_t>(from - first),
+             static_cast<size_t>(to - from));
+      }
+      begin += range.n;
+    }
+  }
+
+  std::vector<RowRange> ranges_;
+};
+
+class NegativeExp : public TensorView {
+ public:
+  explicit NegativeExp(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    whole_.read_rows(first, n, scratch, values);
+    for (size_t i = 0; i < n; ++i) {
+      values[i] = -static_cast<float>(std::exp(static_cast<double>(values[i])));
+    }
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
+};
+
 class WithOneAdded : public TensorView {
  public:
   explicit WithOneAdded(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
@@ -243,6 +300,17 @@ std::unique_ptr<SourceTensor> turn_columns(const SourceTensor& whole, uint64_t n
 
 std::unique_ptr<SourceTensor> join_rows(std::vector<const SourceTensor*> parts) {
   return std::make_unique<JoinedTensors>(std::move(parts));
+}
+
+std::unique_ptr<SourceTensor> reorder_rows(const SourceTensor& whole,
+                                           std::vector<RowRange> ranges) {
+  uint64_t n_rows = 0;
+  for (const RowRange& range : ranges) n_rows += range.n;
+  return std::make_unique<ReorderedRows>(whole, std::move(ranges), n_rows);
+}
+
+std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole) {
+  return std::make_unique<NegativeExp>(whole);
 }
 
 std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole) {

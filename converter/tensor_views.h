@@ -42,6 +42,17 @@ struct RowGroups {
 // The rows of all parts, which have one shape and can be read: of vectors their values.
 [[nodiscard]] std::unique_ptr<SourceTensor> join_rows(std::vector<const SourceTensor*> parts);
 
+// Rows of a matrix, or values of a vector, range by range.
+struct RowRange {
+  uint64_t first;
+  uint64_t n;
+};
+[[nodiscard]] std::unique_ptr<SourceTensor> reorder_rows(const SourceTensor& whole,
+                                                         std::vector<RowRange> ranges);
+
+// -exp of the values of a vector.
+[[nodiscard]] std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole);
+
 // The values of a vector, each with one added.
 [[nodiscard]] std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole);
 

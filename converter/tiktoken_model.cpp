@@ -128,7 +128,7 @@ std::vector<std::string> parse_tiktoken_file(std::string_view text, const std::s
     if (line.empty()) continue;
     auto parsed = parse_line(line);
     const std::string place = "line " + std::to_string(n_lines);
-    if (!parsed) refuse(where, place + " is no token in base64 and its rank");
+    if (!parsed) refuse(where, place + " is not a token in base64 and its rank");
     // In order, as they are written: then there is no gap, and no rank is there twice.
     if (parsed->rank != tokens.size()) {
       refuse(where, place + " has rank " + std::to_string(parsed->rank) + " where " +
@@ -159,7 +159,7 @@ TokenizerModel tokenizer_from_ranks(std::span<const std::string> tokens, const s
   }
   for (size_t byte = 0; byte < model.byte_tokens.size(); ++byte) {
     if (model.byte_tokens[byte] == format::kNone) {
-      refuse(where, "byte " + std::to_string(byte) + " is no token");
+      refuse(where, "byte " + std::to_string(byte) + " is not a token");
     }
   }
   make_merges(ids, where, &model);

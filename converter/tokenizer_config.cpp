@@ -155,13 +155,13 @@ void check_id(const JsonObject& object, std::string_view key, uint32_t id) {
 
 void read_added_tokens_decoder(const JsonObject& root, const Json& json, TokenizerConfig* config) {
   const Json& decoder = json["added_tokens_decoder"];
-  if (!decoder.is_object()) root.refuse("added_tokens_decoder", "is no object");
+  if (!decoder.is_object()) root.refuse("added_tokens_decoder", "is not an object");
   for (const auto& [id, entry] : decoder.items()) {
     const JsonObject object(entry, root.where() + ": added_tokens_decoder: " + shown(id));
     constexpr size_t kMaxDigits = 7;
     if (id.empty() || id.size() > kMaxDigits ||
         id.find_first_not_of("0123456789") != std::string::npos) {
-      root.refuse("added_tokens_decoder", "has an id that is no number: " + shown(id));
+      root.refuse("added_tokens_decoder", "has an id that is not a number: " + shown(id));
     }
     AddedToken added = read_added_token(object);
     added.id = static_cast<uint32_t>(std::stoul(id));

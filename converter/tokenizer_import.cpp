@@ -154,15 +154,15 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
 }
 
 // Whether there is a template that the file can store.
-bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish,
+bool import_template(const TokenizerConfig& config, const ChatTemplateChoice* request,
                      const TokenizerModel& model, ImportedTokenizer* result) {
   result->chat_name = format::kChatTemplateNames[0];
   ChatTemplateSource source;
-  source.kind = wish == nullptr ? format::kChatKindOwn : wish->kind;
-  source.jinja = wish == nullptr ? config.chat_template : wish->jinja;
-  if (wish != nullptr && wish->kind == 0) return false;
+  source.kind = request == nullptr ? format::kChatKindOwn : request->kind;
+  source.jinja = request == nullptr ? config.chat_template : request->jinja;
+  if (request != nullptr && request->kind == 0) return false;
   if (source.jinja.empty() && source.kind < format::kChatKindNamed) {
-    if (!config.warnings.empty() || wish != nullptr) {
+    if (!config.warnings.empty() || request != nullptr) {
       result->warnings.push_back(
           "the checkpoint has no usable chat template: cria chat will not be available");
     }
@@ -229,8 +229,8 @@ void check_is_no_byte(const fs::path& folder, const TokenizerModel& model, uint3
   throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() + ": added token " + std::to_string(token) + " '" +
                          shown(model.tokens[token].text) +
-                         "' is a single byte of text and stands in the chat template, which would "
-                         "make it a control token; remove it from the added tokens");
+                         "' is a single byte of text and is in the chat template, which would make "
+                         "it a control token; remove it from the added tokens");
 }
 
 // Text of a user must not become what controls the conversation, whatever the tokenizer's files say
@@ -263,16 +263,16 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
 
 ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
                                    std::span<const uint32_t> end_tokens,
-                                   const ChatTemplateWish* chat_wish) {
+                                   const ChatTemplateChoice* chat_choice) {
   const TokenizerConfig config = read_tokenizer_config(folder);
   return import_tokenizer(read_model(folder, config), config, folder, vocab_size, end_tokens,
-                          chat_wish);
+                          chat_choice);
 }
 
 ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& config,
                                    const fs::path& path, uint32_t vocab_size,
                                    std::span<const uint32_t> end_tokens,
-                                   const ChatTemplateWish* chat_wish) {
+                                   const ChatTemplateChoice* chat_choice) {
   ImportedTokenizer result;
   result.warnings = config.warnings;
   result.warnings.insert(result.warnings.end(), model.warnings.begin(), model.warnings.end());
@@ -291,7 +291,7 @@ ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& 
   const uint32_t end = named_end != kNone ? named_end : model.eos_token;
   if (result.end_tokens.empty() && end != kNone) result.end_tokens.push_back(end);
   for (const uint32_t token : result.end_tokens) make_control(token, &model);
-  if (import_template(config, chat_wish, model, &result)) {
+  if (import_template(config, chat_choice, model, &result)) {
     protect_template(path, vocab_size, &model, &result);
   }
   result.tokenizer_section = build_tokenizer_section(model);

@@ -34,16 +34,19 @@ struct ImportedTokenizer {
 // files say.
 //   vocab_size  the model's
 //   end_tokens  of the checkpoint's config; empty: it names none
-//   chat_wish   the template to take instead of the checkpoint's; null: its own
+//   chat_choice   the template to take instead of the checkpoint's; null: its own
 // Throws ProgramError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken
 // file, more tokens than the model has, tables that the runtime would refuse.
 [[nodiscard]] ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
                                                  uint32_t vocab_size,
                                                  std::span<const uint32_t> end_tokens = {},
-                                                 const ChatTemplateWish* chat_wish = nullptr);
+                                                 const ChatTemplateChoice* chat_choice = nullptr);
 // The same of a tokenizer that has been read. path is of the file or folder, for error lines.
-[[nodiscard]] ImportedTokenizer import_tokenizer(
-    TokenizerModel model, const TokenizerConfig& config, const std::filesystem::path& path,
-    uint32_t vocab_size, std::span<const uint32_t> end_tokens, const ChatTemplateWish* chat_wish);
+[[nodiscard]] ImportedTokenizer import_tokenizer(TokenizerModel model,
+                                                 const TokenizerConfig& config,
+                                                 const std::filesystem::path& path,
+                                                 uint32_t vocab_size,
+                                                 std::span<const uint32_t> end_tokens,
+                                                 const ChatTemplateChoice* chat_choice);
 
 }  // namespace cria::converter

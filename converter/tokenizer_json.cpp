@@ -47,7 +47,7 @@ Vocabulary read_vocabulary(const Json& model, const std::string& where) {
   for (const auto& entry : vocab->items()) {
     const Json& id = entry.value();
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kMaxVocab) {
-      refuse(where, "the id of token '" + shown(entry.key()) + "' is no usable number");
+      refuse(where, "the id of token '" + shown(entry.key()) + "' is not a usable number");
     }
     const auto index = id.get<uint32_t>();
     if (index >= vocabulary.texts.size()) vocabulary.texts.resize(size_t{index} + 1);
@@ -90,13 +90,13 @@ void read_merges(const Json& json, const Vocabulary& vocabulary, const std::stri
   for (const Json& merge : *merges) {
     const auto parts = merge_parts(merge);
     const auto rank = static_cast<uint32_t>(model->merges.size());
-    if (!parts) refuse(where, "merge " + std::to_string(rank) + " is no pair of tokens");
+    if (!parts) refuse(where, "merge " + std::to_string(rank) + " is not a pair of tokens");
     joined.assign(parts->first).append(parts->second);
     const std::array<std::string_view, 3> texts = {parts->first, parts->second, joined};
     const auto ids = vocabulary.ids.find_each(texts);
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i]) continue;
-      refuse(where, "a merge names '" + shown(texts[i]) + "', which is no token");
+      refuse(where, "a merge names '" + shown(texts[i]) + "', which is not a token");
     }
     model->merges.push_back({*ids[0], *ids[1], *ids[2], rank});
   }
@@ -163,7 +163,7 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const Vocabulary& vo
   std::vector<AddedToken> tokens;
   const auto list = root.find("added_tokens");
   if (list == root.end() || list->is_null()) return tokens;
-  if (!list->is_array()) refuse(where, "added_tokens is no list");
+  if (!list->is_array()) refuse(where, "added_tokens is not a list");
   const std::string list_name = where + ": added_tokens";
   for (const Json& entry : *list) {
     const JsonObject object(entry, list_name);
@@ -255,7 +255,7 @@ TokenizerModel tokenizer_from_json(const Json& root, const std::string& where,
   }
   if (const auto unknown = model_object.text("unk_token")) {
     const auto found = vocabulary.ids.find(*unknown);
-    if (!found) refuse(where, "unk_token '" + shown(*unknown) + "' is no token");
+    if (!found) refuse(where, "unk_token '" + shown(*unknown) + "' is not a token");
     model.unknown_token = *found;
   }
   if (stages.begin_token) model.bos_token = *stages.begin_token;

@@ -154,7 +154,7 @@ void read_byte_level(Reader* reader, const std::vector<Stage>& stages) {
   bool ends = false;
   for (const Stage& stage : stages) {
     // What follows would cut the bytes' letters, which are not those of the text.
-    if (ends) reader->refuse_type("a pre_tokenizer behind 'ByteLevel':", stage.type);
+    if (ends) reader->refuse_type("a pre_tokenizer after 'ByteLevel':", stage.type);
     if (stage.type == "Digits") {
       read_digits(reader, stage);
     } else if (stage.type == "Split") {
@@ -169,7 +169,7 @@ void read_byte_level(Reader* reader, const std::vector<Stage>& stages) {
       if (stage.object.boolean("add_prefix_space").value_or(true)) {
         if (stages.size() > 1) {
           reader->refuse(
-              "pre_tokenizer 'ByteLevel' with add_prefix_space behind another is not supported");
+              "pre_tokenizer 'ByteLevel' with add_prefix_space after another is not supported");
         }
         out.flags |= format::kAddPrefixSpace;
       }

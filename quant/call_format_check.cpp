@@ -31,7 +31,7 @@ const char* check_kind(const CallFormat& f) {
   const bool is_json = f.kind == CallKind::kJson || f.kind == CallKind::kPython;
   if (f.has(format::kCallsBare) && !is_json) return "calls of its kind need a marker"_reason;
   if (f.kind == CallKind::kNoCalls) {
-    return has(CallString::kStart) ? "it has markers of calls and no kind"_reason : nullptr;
+    return has(CallString::kStart) ? "it has markers of calls but no kind"_reason : nullptr;
   }
   if (!has(CallString::kStart) && !f.has(format::kCallsBare)) return "nothing starts calls"_reason;
   if (is_json && !f.has(format::kCallsNameIsKey) &&
@@ -62,7 +62,7 @@ std::string_view without_blanks(std::string_view text) {
 }
 
 const char* check_call_format(std::span<const uint8_t> stored, CallFormat* call_format) {
-  constexpr const char* kWrongSize = "its strings are not what it holds"_reason;
+  constexpr const char* kWrongSize = "its strings do not fill it"_reason;
   format::CallFormatHeader header = {};
   if (stored.size() < sizeof header) return "it is too short"_reason;
   std::memcpy(&header, stored.data(), sizeof header);

@@ -10,17 +10,17 @@ namespace cria {
 namespace {
 
 constexpr const char* kReasons[format::kChatDisorders] = {
-    "takes no system text behind other messages",
-    "takes no conversation that a user does not begin",
+    "takes no system text after other messages",
+    "takes only conversations that a user begins",
     "takes no two messages of the user in a row",
     "takes no two messages of the assistant in a row",
-    "takes no calls that have no results",
+    "takes no calls without their results",
     "takes no results without calls",
     "takes no results in another order than their calls",
-    "takes no user's message behind results",
-    "opens no turn behind the assistant's",
+    "takes no user's message after results",
+    "opens no turn after the assistant's",
     "takes no calls and results without tools",
-    "opens no turn behind calls",
+    "opens no turn after calls",
     "takes no messages in such an order",
 };
 

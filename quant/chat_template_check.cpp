@@ -18,7 +18,8 @@ using format::ChatTemplateHeader;
 using format::ChatUnit;
 using format::kNone;
 
-constexpr const char* kUnknownControls = "text that no token has would give a control token"_reason;
+constexpr const char* kUnknownControls =
+    "a text outside its tokens would give a control token"_reason;
 
 bool is_style(const format::ChatValueStyle& style, size_t place) {
   const bool has_tags = style.form == format::ChatValueForm::kTags;
@@ -69,11 +70,11 @@ const char* check_rules(const ChatTemplate& chat) {
     if (rule.text > n_joints || rule.n_bytes > n_joints - rule.text)
       return "a joint reaches past the strings"_reason;
     if (!are_trims(rule.trims)) return "it trims in an unknown way"_reason;
-    if (rule.leaves_out > 1) return "a rule does what is unknown"_reason;
+    if (rule.leaves_out > 1) return "a rule has an unknown action"_reason;
     if (rule.leaves_out == 0) continue;
     const bool is_text = (rule.right & bit_of(ChatUnit::kText)) != 0;
     if ((rule.right & ~may_be_left_out) != 0 || (is_text && (rule.values & kHasCalls) == 0))
-      return "it leaves out what it may not"_reason;
+      return "it leaves out a part that must stay"_reason;
   }
   return nullptr;
 }
@@ -100,12 +101,12 @@ const char* check_slots(const ChatTemplate& chat) {
   if (date.size() > format::kMaxChatDateBytes) return "its date is too long"_reason;
   if (has_zero(date) || has_zero(date_format)) return "its date has a zero byte"_reason;
   if (date.empty() != date_format.empty())
-    return "its date has no format, or the other way round"_reason;
+    return "its date and the format of its date do not come together"_reason;
   const bool has_tools = !chat_string(chat, ChatString::kTool).empty();
   const std::string_view of_joints = date.empty() ? (has_tools ? "t" : "") : has_tools ? "dt" : "d";
   for (size_t i = 0; i < chat.header.n_rules; ++i) {
     if (!slots_hold(chat_joint(chat, chat_rule(chat, i)), of_joints, format::kMaxChatSlots))
-      return "a joint has the place of what is unknown"_reason;
+      return "a joint has an unknown place"_reason;
   }
   const format::ChatValueStyle& of_tool =
       chat.header.styles[static_cast<size_t>(format::ChatStyle::kTool)];
@@ -122,7 +123,7 @@ const char* check_slots(const ChatTemplate& chat) {
                    {ChatString::kToolBetween, ""}};
   for (const auto& [string, letters] : kPatterns) {
     if (!slots_hold(chat_string(chat, string), letters, format::kMaxChatSlots))
-      return "a pattern has the place of what is unknown"_reason;
+      return "a pattern has an unknown place"_reason;
   }
   for (auto i = static_cast<size_t>(ChatString::kNotInSystem);
        i <= static_cast<size_t>(ChatString::kNotInResult); ++i) {
@@ -143,7 +144,7 @@ const char* check_calls(const ChatTemplate& chat) {
 }  // namespace
 
 const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* chat) {
-  constexpr const char* kWrongSize = "its rules and strings are not what its section holds"_reason;
+  constexpr const char* kWrongSize = "its rules and strings do not fill its section"_reason;
   if (section.size() < sizeof(ChatTemplateHeader)) return "its section is too short"_reason;
   ChatTemplate result = {};
   std::memcpy(&result.header, section.data(), sizeof(result.header));
@@ -213,7 +214,7 @@ const char* check_control_tokens(const Tokenizer& tokenizer, const ChatTemplate*
   if (wrong != nullptr) return wrong;
   const uint32_t end = template_end_token(tokenizer, *chat);
   if (end != kNone && std::find(ends, behind, end) == behind) {
-    return "the token that ends the chat template's answers is no end token of the config"_reason;
+    return "the token that ends the chat template's answers is not an end token of the config"_reason;
   }
   return nullptr;
 }

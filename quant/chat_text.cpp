@@ -279,7 +279,7 @@ void put_tools(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) 
 // By unit: what may not stand where it does.
 constexpr const char* kOutOfPlace[] = {
     "",
-    "takes no such conversation with a system text",
+    "takes no system text in this conversation",
     "takes no system text in this place",
     "takes no user's message in this place",
     "takes no thinking in this place",
@@ -299,19 +299,17 @@ struct ContentRules {
 
 constexpr ContentRules kContentRules[] = {
     {ChatUnit::kSystem, ChatString::kNotInSystem,
-     "takes no system text with one of its own control words",
+     "takes no system text with one of its control words",
      "takes no system text without a visible character"},
-    {ChatUnit::kUser, ChatString::kNotInUser,
-     "takes no user's text with one of its own control words",
+    {ChatUnit::kUser, ChatString::kNotInUser, "takes no user's text with one of its control words",
      "takes no user's text without a visible character"},
     {ChatUnit::kText, ChatString::kNotInText,
-     "takes no assistant's text with one of its own control words",
+     "takes no assistant's text with one of its control words",
      "takes no assistant's text without a visible character"},
-    {ChatUnit::kResult, ChatString::kNotInResult,
-     "takes no result with one of its own control words",
+    {ChatUnit::kResult, ChatString::kNotInResult, "takes no result with one of its control words",
      "takes no result without a visible character"},
     {ChatUnit::kThinking, ChatString::kNotInThinking,
-     "takes no thinking with one of its own control words",
+     "takes no thinking with one of its control words",
      "takes no thinking without a visible character"},
 };
 
@@ -343,7 +341,7 @@ const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name
   if (id.empty() && (needs_both || has_slot(text, format::kChatSlotId))) {
     return "needs the ids of calls";
   }
-  return is_id(chat, id) ? nullptr : "needs ids of its own kind";
+  return is_id(chat, id) ? nullptr : "needs ids of its kind";
 }
 
 constexpr const char* kToolsLeftOut = "would need tools, which this build leaves out";
@@ -390,7 +388,7 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
     for (size_t i = 0; i + 1 < last; ++i) {
       if (is_role(c, i, ChatRole::kUser) &&
           is_same(c.messages[i].content, c.messages[last - 1].content)) {
-        return "takes no user's last message that came before";
+        return "takes no last message of the user that repeats an earlier one";
       }
     }
   }
@@ -400,7 +398,7 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
     // Of an answer whose thinking is known templates look for none in its text.
     if ((counts || !parts_of(m).thinking.empty()) && m.role == ChatRole::kAssistant &&
         view_of(m.content).find(kThinkEnd) != std::string_view::npos) {
-      return "takes no thinking in such an assistant's text";
+      return "takes no thinking in the text of this assistant's message";
     }
   }
   return nullptr;

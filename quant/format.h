@@ -113,6 +113,9 @@ enum class Architecture : uint32_t {
   kGemma3 = 25,
   kLfm2 = 26,
   kLfm2Moe = 27,
+  kQwen35 = 28,
+  kQwen35Moe = 29,
+  kQwen3Next = 30,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).

@@ -154,7 +154,7 @@ StepMemory lay_out_step(const Config& c, const PlanInput& in, Carver* carver) {
   s.cosines = carver->take<float>(rows, 2 * rope_pairs(m));
   s.scratch = carver->take<uint8_t>(block_scratch(c, {in.prefill_chunk, in.n_threads}));
   s.rows = carver->take<uint8_t>(rows, kRowObjectBytes);
-  s.turn_logits = carver->take<float>(in.max_turns > 1 ? in.max_turns : 0, m.vocab_size);
+  s.entry_logits = carver->take<float>(in.max_entries > 1 ? in.max_entries : 0, m.vocab_size);
   s.backend = carver->take<uint8_t>(in.backend_step_bytes);
   return s;
 }

@@ -47,7 +47,7 @@ struct PlanInput {
   // Of a workspace.
   uint32_t n_threads;       // >= 1, while loading too
   uint32_t prefill_chunk;   // rows handled at once, >= 1
-  uint32_t max_turns;       // sessions whose logits a step computes together, 1..prefill_chunk
+  uint32_t max_entries;     // sessions whose logits a step computes together, 1..prefill_chunk
   uint32_t max_text_bytes;  // longest text encoded in one piece
   // What the backend asks for. The exact backend: all zero but keeps_tile16.
   bool backend_keeps_tile16;         // matrices stay as they are; else only the embedding does
@@ -94,16 +94,16 @@ struct MemoryPlan {
 
 // What a step computes with: the running part of a workspace.
 struct StepMemory {
-  float* x;            // [rows][d_model], the residual stream
-  float* normed;       // [rows][max(d_model, what mixers bring back)]
-  float* block;        // [rows][d_model], what a block adds
-  int8_t* codes;       // quantized inputs of matrices, [ProductInputs::values]
-  float* scales;       // [values / 32]
-  int32_t* sums;       // [values / 32]
-  float* cosines;      // [rows] of each RoPE table's pairs, then sines
-  uint8_t* scratch;    // of the block at hand
-  uint8_t* rows;       // [rows] records of kRowObjectBytes
-  float* turn_logits;  // [max_turns][vocab_size]; none for one turn
+  float* x;             // [rows][d_model], the residual stream
+  float* normed;        // [rows][max(d_model, what mixers bring back)]
+  float* block;         // [rows][d_model], what a block adds
+  int8_t* codes;        // quantized inputs of matrices, [ProductInputs::values]
+  float* scales;        // [values / 32]
+  int32_t* sums;        // [values / 32]
+  float* cosines;       // [rows] of each RoPE table's pairs, then sines
+  uint8_t* scratch;     // of the block at hand
+  uint8_t* rows;        // [rows] records of kRowObjectBytes
+  float* entry_logits;  // [max_entries][vocab_size]; none for one entry
   uint8_t* backend;
 };
 // The most that a product of a step takes: of a stack, rows for each matrix.

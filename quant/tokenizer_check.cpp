@@ -55,7 +55,7 @@ const char* check_header(const TokenizerHeader& header, uint32_t vocab_size) {
     return "it has tables that it does not use"_reason;
   if (const char* wrong = check_counts(header, vocab_size)) return wrong;
   for (const uint32_t token : {header.bos_token, header.eos_token, header.unknown_token}) {
-    if (token != kNone && token >= header.n_tokens) return "BOS, EOS or UNK is no token"_reason;
+    if (token != kNone && token >= header.n_tokens) return "BOS, EOS or UNK is not a token"_reason;
   }
   if (((header.flags & format::kAddBos) != 0 && header.bos_token == kNone) ||
       ((header.flags & format::kAddEos) != 0 && header.eos_token == kNone)) {
@@ -112,7 +112,7 @@ const char* check_texts(const Tokenizer& t) {
   }
   if (begin != t.header.text_bytes) return "there is text that no token has"_reason;
   return longest == t.header.longest_token ? nullptr
-                                           : "the length of the longest token is another"_reason;
+                                           : "the length of the longest token is wrong"_reason;
 }
 
 // Text may become this token without being a special token written out.
@@ -147,7 +147,7 @@ const char* check_merges(const Tokenizer& t) {
     if (end < begin || end > t.header.n_merges) return "the merges of tokens overlap"_reason;
     for (uint32_t i = begin; i < end; ++i) {
       const MergeEntry& merge = t.merges[i];
-      if (merge.right >= t.header.n_tokens) return "a merge takes what is no token"_reason;
+      if (merge.right >= t.header.n_tokens) return "a merge takes an unknown token"_reason;
       if (!is_plain(t, merge.result)) return "a merge gives a special token or none"_reason;
       if (!is_concatenation(t, merge.result, left, merge.right)) {
         return "a merge gives another text than its parts have"_reason;
@@ -233,7 +233,7 @@ const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_siz
   const uint32_t table_bytes = t.header.pre_tokenizer_bytes;
   // One that is not there takes no alignment either.
   const uint8_t* const tables = table_bytes == 0 ? nullptr : cursor.take<uint8_t>(table_bytes);
-  if (!cursor.used_exactly()) return "its tables are not what its section holds"_reason;
+  if (!cursor.used_exactly()) return "its tables do not fill its section"_reason;
   // Texts first: the other checks read them.
   for (const auto check : {check_texts, check_sorted, check_merges, check_bytes, check_added}) {
     if (const char* wrong = check(t)) return wrong;

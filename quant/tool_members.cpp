@@ -24,7 +24,7 @@ const char* members_refusal(Text function) {
   for (JsonMembers members(function); members.next(&key, &value);) {
     const bool is_known = std::any_of(std::begin(kKnown), std::end(kKnown),
                                       [&](const char* name) { return is_json_name(key, name); });
-    if (!is_known) return "needs functions of a name, a description, parameters and strict alone";
+    if (!is_known) return "needs functions of a name, a description, parameters and strict only";
   }
   return nullptr;
 }

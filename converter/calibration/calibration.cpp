@@ -22,16 +22,17 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish) {
-  if (wish.n_tokens) return *wish.n_tokens;
+uint32_t calibration_tokens(const Config& config, const CalibrationRequest& request) {
+  if (request.n_tokens) return *request.n_tokens;
   return count_weights(config).all > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
 }
 
-uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, size_t n_threads) {
+uint64_t calibration_bytes(const Config& config, const CalibrationRequest& request,
+                           size_t n_threads) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const WeightCounts weights = count_weights(config);
-  const uint32_t n_tokens = calibration_tokens(config, wish);
-  const SelfTextWish text = self_text_wish(config, n_tokens);
+  const uint32_t n_tokens = calibration_tokens(config, request);
+  const SelfTextRequest text = self_text_request(config, n_tokens);
   const size_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
   const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
@@ -49,24 +50,24 @@ uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, si
   const uint64_t rounding = kProgram + FloatModel::bytes(config, rooms, n_threads) +
                             sizeof(float) * (rows + squares + matrices) + codes +
                             2 * d * config.model->vocab_size;
-  if (wish.file) return rounding;
+  if (request.file) return rounding;
   return std::max(rounding, kProgram + self_text_bytes(config, text, n_threads));
 }
 
-Calibration::Calibration(const CalibrationWish& wish, const Config& config,
+Calibration::Calibration(const CalibrationRequest& request, const Config& config,
                          std::span<const float> rope, const TensorPlan& plan,
                          hosted::ThreadPool* pool, Progress* progress)
     : config_(config),
       progress_(progress),
       weights_(plan, rope, pool),
-      n_tokens_(calibration_tokens(config, wish)) {
+      n_tokens_(calibration_tokens(config, request)) {
   refuse_int4_sources(plan, "--method gptq and --calibration");
   const TokenSequences sequences =
-      calibration_text(wish.file, n_tokens_, config, weights_, pool, progress);
-  rounding_.emplace(config, weights_, sequences, wish.feedback ? kGptqSettings : kWeightedSettings,
-                    pool);
-  summary_ = {wish.file ? wish.file->filename().string() : "self",
-              wish.file ? std::nullopt : std::optional(kCalibrationSeed), token_count(sequences),
+      calibration_text(request.file, n_tokens_, config, weights_, pool, progress);
+  rounding_.emplace(config, weights_, sequences,
+                    request.feedback ? kGptqSettings : kWeightedSettings, pool);
+  summary_ = {request.file ? request.file->filename().string() : "self",
+              request.file ? std::nullopt : std::optional(kCalibrationSeed), token_count(sequences),
               rounding_->n_held_out()};
 }
 

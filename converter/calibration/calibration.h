@@ -1,4 +1,4 @@
-// A calibration from the command line's wish to the codes of each matrix: the tokens, the
+// A calibration from the command line's request to the codes of each matrix: the tokens, the
 // rounding, and what the report says of them.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "converter/calibration/calibrated_rounding.h"
-#include "converter/calibration/calibration_wish.h"
+#include "converter/calibration/calibration_request.h"
 #include "converter/progress.h"
 #include "converter/tensor_plan.h"
 
@@ -15,10 +15,10 @@ namespace cria::converter {
 
 // Tokens that are used at most: those that are wished for, or fewer for a large model, so that it
 // does not take hours.
-[[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish);
+[[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationRequest& request);
 
 // Bytes that a calibration takes besides the file being written, at most and about.
-[[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish,
+[[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationRequest& request,
                                          size_t n_threads);
 
 struct CalibrationSummary {
@@ -32,7 +32,7 @@ class Calibration {
  public:
   // Writes or reads the tokens. Throws ProgramError: a file that is none of ids, weights that are
   // int4 already. What is passed by reference outlives this.
-  Calibration(const CalibrationWish& wish, const Config& config, std::span<const float> rope,
+  Calibration(const CalibrationRequest& request, const Config& config, std::span<const float> rope,
               const TensorPlan& plan, hosted::ThreadPool* pool, Progress* progress);
 
   // As CalibratedRounding's. Says on the progress line how far it is.

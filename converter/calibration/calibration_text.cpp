@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "converter/calibration/calibration_wish.h"
+#include "converter/calibration/calibration_request.h"
 #include "converter/error.h"
 
 namespace cria::converter {
@@ -16,7 +16,7 @@ size_t sequence_count(const Config& config, uint32_t n_tokens) {
   return std::max(kCalibrationSequences, n_tokens / sequence_length(config, n_tokens));
 }
 
-SelfTextWish self_text_wish(const Config& config, uint32_t n_tokens) {
+SelfTextRequest self_text_request(const Config& config, uint32_t n_tokens) {
   return {sequence_count(config, n_tokens), sequence_length(config, n_tokens),
           kCalibrationTemperature, kCalibrationSeed};
 }
@@ -26,7 +26,7 @@ void refuse_int4_sources(const TensorPlan& plan, const std::string& options) {
     if (tensor.source == nullptr || tensor.source->int4_group() == 0) continue;
     throw ProgramError(ExitCode::kInvalidInput,
                        tensor.source->path().string() + ": tensor " + tensor.source->name() +
-                           " is int4 already, and would be rounded anew; leave out " + options +
+                           " is int4 already and would be rounded again; leave out " + options +
                            " to keep its codes");
   }
 }
@@ -43,7 +43,7 @@ TokenSequences calibration_text(const std::optional<std::filesystem::path>& file
     n_done = done;
   };
   TokenSequences text =
-      write_self_text(config, weights, self_text_wish(config, n_tokens), pool, advance);
+      write_self_text(config, weights, self_text_request(config, n_tokens), pool, advance);
   progress->finish();
   return text;
 }

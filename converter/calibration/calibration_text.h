@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "converter/calibration/calibration_wish.h"
+#include "converter/calibration/calibration_request.h"
 #include "converter/calibration/planned_weights.h"
 #include "converter/calibration/self_text.h"
 #include "converter/calibration/token_sequences.h"
@@ -19,7 +19,7 @@ namespace cria::converter {
 [[nodiscard]] size_t sequence_count(const Config& config, uint32_t n_tokens);
 
 // How the model writes them.
-[[nodiscard]] SelfTextWish self_text_wish(const Config& config, uint32_t n_tokens);
+[[nodiscard]] SelfTextRequest self_text_request(const Config& config, uint32_t n_tokens);
 
 // Throws ProgramError where a matrix's weights are int4 already: they would be rounded anew. The
 // line names the options that ask for it.

@@ -24,31 +24,34 @@ constexpr uint32_t kLeastTokens = 256;
 constexpr uint64_t kMostLogits = uint64_t{1} << 26;     // of the float model, all in memory
 constexpr uint64_t kMostProducts = 30'000'000'000'000;  // multiply-adds, where tokens allow
 
-MatrixFormat wished(const MixedWish& wish, MatrixFormat f) {
-  return {f.number_format == NumberFormat::kInt4 ? wish.four_bits : f.number_format, f.group_size};
+MatrixFormat wished(const MixedRequest& request, MatrixFormat f) {
+  return {f.number_format == NumberFormat::kInt4 ? request.four_bits : f.number_format,
+          f.group_size};
 }
 
-TensorSpec spec_in(const Config& config, const MixedWish& wish, uint32_t index, MatrixFormat f) {
+TensorSpec spec_in(const Config& config, const MixedRequest& request, uint32_t index,
+                   MatrixFormat f) {
   TensorSpec spec = tensor_spec(config, index, f);
-  spec.has_signed_scales = f.number_format == wish.four_bits && wish.scales == ScaleSigns::kBoth;
+  spec.has_signed_scales =
+      f.number_format == request.four_bits && request.scales == ScaleSigns::kBoth;
   return spec;
 }
 
 // The formats that a tensor may have; a vector one that says nothing.
-std::vector<MatrixFormat> formats_of(const MixedWish& wish, uint32_t index) {
-  if (!wish.fixed.empty() && wish.fixed[index]) return {*wish.fixed[index]};
+std::vector<MatrixFormat> formats_of(const MixedRequest& request, uint32_t index) {
+  if (!request.fixed.empty() && request.fixed[index]) return {*request.fixed[index]};
   std::vector<MatrixFormat> formats;
   for (const MatrixFormat& f : kMixedFormats) {
     // Positive scales are wished for where XNNPACK is to run the model, which has no int8g32.
     const bool is_exacts = f.number_format == NumberFormat::kInt8G32;
-    if (is_exacts && wish.scales == ScaleSigns::kPositive) continue;
-    formats.push_back(wished(wish, f));
+    if (is_exacts && request.scales == ScaleSigns::kPositive) continue;
+    formats.push_back(wished(request, f));
   }
   return formats;
 }
 
-bool has_choice(const MixedWish& wish, const TensorSpec& spec, uint32_t index) {
-  return spec.form == TensorForm::kMatrix && formats_of(wish, index).size() > 1;
+bool has_choice(const MixedRequest& request, const TensorSpec& spec, uint32_t index) {
+  return spec.form == TensorForm::kMatrix && formats_of(request, index).size() > 1;
 }
 
 struct MatrixSums {
@@ -81,10 +84,10 @@ double bits_of_matrices(const Config& config, const std::vector<MatrixFormat>& f
   return kBitsOfByte * static_cast<double>(sums.bytes) / static_cast<double>(sums.n_weights);
 }
 
-std::vector<MatrixFormat> smallest_formats(const Config& config, const MixedWish& wish) {
+std::vector<MatrixFormat> smallest_formats(const Config& config, const MixedRequest& request) {
   std::vector<MatrixFormat> smallest;
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const std::vector<MatrixFormat> formats = formats_of(wish, i);
+    const std::vector<MatrixFormat> formats = formats_of(request, i);
     const auto bytes = [&](MatrixFormat f) { return tensor_bytes(tensor_spec(config, i, f)); };
     smallest.push_back(
         *std::min_element(formats.begin(), formats.end(),
@@ -93,20 +96,21 @@ std::vector<MatrixFormat> smallest_formats(const Config& config, const MixedWish
   return smallest;
 }
 
-std::vector<MatrixFormat> finest_formats(const Config& config, const MixedWish& wish) {
+std::vector<MatrixFormat> finest_formats(const Config& config, const MixedRequest& request) {
   std::vector<MatrixFormat> finest;
-  for (uint32_t i = 0; i < tensor_count(config); ++i) finest.push_back(formats_of(wish, i).back());
+  for (uint32_t i = 0; i < tensor_count(config); ++i)
+    finest.push_back(formats_of(request, i).back());
   return finest;
 }
 
-void check_bits(const Config& config, const MixedWish& wish) {
-  const double least = bits_of_matrices(config, smallest_formats(config, wish));
-  const double most = bits_of_matrices(config, finest_formats(config, wish));
+void check_bits(const Config& config, const MixedRequest& request) {
+  const double least = bits_of_matrices(config, smallest_formats(config, request));
+  const double most = bits_of_matrices(config, finest_formats(config, request));
   if (least == most) {
     throw ProgramError(ExitCode::kUsage,
                        "--bits has nothing to choose: --weights-of names every matrix");
   }
-  if (wish.bits >= least && wish.bits <= most) return;
+  if (request.bits >= least && request.bits <= most) return;
   throw ProgramError(ExitCode::kUsage, "--bits: this model's matrices can have " +
                                            bits_text(least, std::ceil) + " to " +
                                            bits_text(most, std::floor) +
@@ -125,10 +129,10 @@ uint32_t divergence_tokens(const Config& config) {
   return std::max(static_cast<uint32_t>(most), kLeastTokens);
 }
 
-uint64_t divergence_bytes(const Config& config, const MixedWish& wish, size_t n_threads) {
+uint64_t divergence_bytes(const Config& config, const MixedRequest& request, size_t n_threads) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const WeightCounts weights = count_weights(config);
-  const SelfTextWish text = self_text_wish(config, divergence_tokens(config));
+  const SelfTextRequest text = self_text_request(config, divergence_tokens(config));
   const size_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
   const uint64_t vocab = config.model->vocab_size;
@@ -145,36 +149,36 @@ uint64_t divergence_bytes(const Config& config, const MixedWish& wish, size_t n_
   const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   const uint64_t measuring = kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab +
                              FloatModel::bytes(config, rooms, n_threads) + std::max(layer, output);
-  if (wish.text) return measuring;
+  if (request.text) return measuring;
   return std::max(measuring, kProgram + self_text_bytes(config, text, n_threads));
 }
 
-FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
+FormatChoice choose_mixed_formats(const MixedRequest& request, const Config& config,
                                   std::span<const float> rope, const TensorPlan& plan,
                                   hosted::ThreadPool* pool, Progress* progress) {
   refuse_int4_sources(plan, "--bits");
   const PlannedWeights weights(plan, rope, pool);
   const TokenSequences text =
-      calibration_text(wish.text, divergence_tokens(config), config, weights, pool, progress);
+      calibration_text(request.text, divergence_tokens(config), config, weights, pool, progress);
 
   FormatChoice choice;
-  choice.wished_bits = wish.bits;
-  choice.text = wish.text ? wish.text->filename().string() : "self";
-  if (!wish.text) choice.seed = kCalibrationSeed;
+  choice.bits_asked = request.bits;
+  choice.text = request.text ? request.text->filename().string() : "self";
+  if (!request.text) choice.seed = kCalibrationSeed;
   choice.n_tokens = token_count(text);
-  choice.formats = smallest_formats(config, wish);
+  choice.formats = smallest_formats(config, request);
   choice.divergences.resize(choice.formats.size());
 
   std::vector<uint32_t> indices;
   std::vector<TensorSpec> measured;
   for (uint32_t i = 0; i < choice.formats.size(); ++i) {
-    const TensorSpec spec = spec_in(config, wish, i, wished(wish, kMeasuredFormat));
-    if (!has_choice(wish, spec, i)) continue;
+    const TensorSpec spec = spec_in(config, request, i, wished(request, kMeasuredFormat));
+    if (!has_choice(request, spec, i)) continue;
     indices.push_back(i);
     measured.push_back(spec);
   }
   size_t n_done = 0;
-  OutputDivergence output(config, weights, text, wish.method, pool);
+  OutputDivergence output(config, weights, text, request.method, pool);
   const std::vector<double> found = output.measure(measured, [&](size_t done, size_t all) {
     if (n_done == 0) progress->start(all);
     progress->advance(done - n_done, "what the output suffers from each matrix");
@@ -185,18 +189,19 @@ FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
   // What is not chosen takes its share of the bytes.
   const MatrixSums all = sums_of(config, choice.formats);
   auto most_bytes =
-      static_cast<uint64_t>(wish.bits * static_cast<double>(all.n_weights) / kBitsOfByte);
+      static_cast<uint64_t>(request.bits * static_cast<double>(all.n_weights) / kBitsOfByte);
   most_bytes -= all.bytes;
   std::vector<std::vector<FormatPrice>> prices;
   for (size_t k = 0; k < indices.size(); ++k) {
     most_bytes += tensor_bytes(tensor_spec(config, indices[k], choice.formats[indices[k]]));
-    const double base = rounding_error(pool, plan.tensors[indices[k]], measured[k], wish.method);
+    const double base = rounding_error(pool, plan.tensors[indices[k]], measured[k], request.method);
     std::vector<FormatPrice> of_matrix;
-    for (const MatrixFormat& f : formats_of(wish, indices[k])) {
-      const TensorSpec spec = spec_in(config, wish, indices[k], f);
-      const double error = f == format_of(measured[k].shape)
-                               ? base
-                               : rounding_error(pool, plan.tensors[indices[k]], spec, wish.method);
+    for (const MatrixFormat& f : formats_of(request, indices[k])) {
+      const TensorSpec spec = spec_in(config, request, indices[k], f);
+      const double error =
+          f == format_of(measured[k].shape)
+              ? base
+              : rounding_error(pool, plan.tensors[indices[k]], spec, request.method);
       // A matrix that loses nothing in the measured format loses nothing that is known of.
       of_matrix.push_back({tensor_bytes(spec), base > 0 ? found[k] * (error / base) : 0});
     }
@@ -204,7 +209,7 @@ FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
   }
   const std::vector<size_t> chosen = choose_prices(prices, most_bytes);
   for (size_t k = 0; k < indices.size(); ++k) {
-    choice.formats[indices[k]] = formats_of(wish, indices[k])[chosen[k]];
+    choice.formats[indices[k]] = formats_of(request, indices[k])[chosen[k]];
     choice.divergences[indices[k]] = {found[k], prices[k][chosen[k]].divergence};
   }
   choice.bits = bits_of_matrices(config, choice.formats);

@@ -27,7 +27,7 @@ inline constexpr MatrixFormat kMixedFormats[] = {
 // In which the divergence is measured.
 inline constexpr MatrixFormat kMeasuredFormat = {format::NumberFormat::kInt4, 32};
 
-struct MixedWish {
+struct MixedRequest {
   double bits;                                // a weight, on the average of all matrices, at most
   format::NumberFormat four_bits;             // kInt4 or kInt4Nl
   ScaleSigns scales;                          // of four bits
@@ -44,16 +44,17 @@ struct MixedWish {
 
 // The formats of the fewest bytes, in the canonical order, and those of the least error.
 [[nodiscard]] std::vector<MatrixFormat> smallest_formats(const Config& config,
-                                                         const MixedWish& wish);
-[[nodiscard]] std::vector<MatrixFormat> finest_formats(const Config& config, const MixedWish& wish);
+                                                         const MixedRequest& request);
+[[nodiscard]] std::vector<MatrixFormat> finest_formats(const Config& config,
+                                                       const MixedRequest& request);
 // Throws ProgramError (kUsage) for bits that lie below what the smallest formats have or above what
 // the finest have.
-void check_bits(const Config& config, const MixedWish& wish);
+void check_bits(const Config& config, const MixedRequest& request);
 
 // Tokens that are measured on: fewer for a large model, so that it does not take hours.
 [[nodiscard]] uint32_t divergence_tokens(const Config& config);
 // Bytes that measuring takes, at most and about.
-[[nodiscard]] uint64_t divergence_bytes(const Config& config, const MixedWish& wish,
+[[nodiscard]] uint64_t divergence_bytes(const Config& config, const MixedRequest& request,
                                         size_t n_threads);
 
 // What the output suffers from a matrix, in nats a token
@@ -64,7 +65,7 @@ struct MatrixDivergence {
 };
 
 struct FormatChoice {
-  double wished_bits;
+  double bits_asked;
   double bits;
   std::string text;              // "self", or the name of the file without its folder
   std::optional<uint64_t> seed;  // of the model's own text
@@ -75,7 +76,7 @@ struct FormatChoice {
 };
 
 // check_bits has passed. The same for any number of threads. Throws ProgramError.
-[[nodiscard]] FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
+[[nodiscard]] FormatChoice choose_mixed_formats(const MixedRequest& request, const Config& config,
                                                 std::span<const float> rope, const TensorPlan& plan,
                                                 hosted::ThreadPool* pool, Progress* progress);
 

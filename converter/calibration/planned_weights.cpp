@@ -18,7 +18,7 @@ void check_finite(const SourceTensor& source, const std::vector<float>& values) 
   if (all_finite(values.data(), values.size())) return;
   throw ProgramError(ExitCode::kInvalidInput,
                      source.path().string() + ": tensor " + source.name() +
-                         " has values that are infinite or no numbers: the checkpoint is damaged, "
+                         " has values that are infinite or not numbers: the checkpoint is damaged, "
                          "download it again");
 }
 

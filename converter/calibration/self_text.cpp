@@ -47,34 +47,34 @@ uint32_t pick(const float* probabilities, size_t n, float unit) {
   return static_cast<uint32_t>(std::max_element(probabilities, probabilities + n) - probabilities);
 }
 
-FloatModel::Rooms rooms_of(const SelfTextWish& wish) {
-  return {wish.n_sequences, wish.n_tokens, wish.n_sequences, KvFormat::kInt8, true};
+FloatModel::Rooms rooms_of(const SelfTextRequest& request) {
+  return {request.n_sequences, request.n_tokens, request.n_sequences, KvFormat::kInt8, true};
 }
 
 class Writer {
  public:
-  Writer(const Config& config, const PlannedWeights& weights, const SelfTextWish& wish,
+  Writer(const Config& config, const PlannedWeights& weights, const SelfTextRequest& request,
          hosted::ThreadPool* pool)
       : config_(config),
-        wish_(wish),
+        request_(request),
         pool_(pool),
         embedding_(weights.find(TensorRole::kEmbedding)),
-        model_(config, weights, rooms_of(wish), pool),
+        model_(config, weights, rooms_of(request), pool),
         output_(weights.panels(weights.output_layer(), PanelFormat::kBf16)),
         layers_(weights, PanelFormat::kBf16, pool) {
     for (uint32_t i = 0; i < config_.model->n_layers; ++i) layers_.read_layer(i);
-    for (size_t i = 0; i < wish.n_sequences; ++i) random_.emplace_back(wish.seed, i);
+    for (size_t i = 0; i < request.n_sequences; ++i) random_.emplace_back(request.seed, i);
   }
 
   TokenSequences write(const std::function<void(size_t, size_t)>& progress) {
-    TokenSequences text(wish_.n_sequences);
+    TokenSequences text(request_.n_sequences);
     for (size_t i = 0; i < text.size(); ++i) text[i].push_back(beginning(i));
-    for (size_t position = 0; position + 1 < wish_.n_tokens; ++position) {
+    for (size_t position = 0; position + 1 < request_.n_tokens; ++position) {
       step(text, position);
       for (size_t i = 0; i < text.size(); ++i) {
         text[i].push_back(is_end(text[i].back()) ? beginning(i) : sampled_[i]);
       }
-      progress((position + 1) * text.size(), wish_.n_tokens * text.size());
+      progress((position + 1) * text.size(), request_.n_tokens * text.size());
     }
     return text;
   }
@@ -118,7 +118,7 @@ class Writer {
   void sample(size_t n) {
     sampled_.resize(n);
     const size_t vocab = config_.model->vocab_size;
-    const float factor = 1.0f / wish_.temperature;
+    const float factor = 1.0f / request_.temperature;
     hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
       float* row = logits_.data() + i * vocab;
       for (size_t j = 0; j < vocab; ++j) row[j] *= factor;
@@ -128,7 +128,7 @@ class Writer {
   }
 
   Config config_;
-  const SelfTextWish& wish_;
+  const SelfTextRequest& request_;
   hosted::ThreadPool* pool_;
   const PlannedTensor& embedding_;
   FloatModel model_;
@@ -142,16 +142,17 @@ class Writer {
 }  // namespace
 
 TokenSequences write_self_text(const Config& config, const PlannedWeights& weights,
-                               const SelfTextWish& wish, hosted::ThreadPool* pool,
+                               const SelfTextRequest& request, hosted::ThreadPool* pool,
                                const std::function<void(size_t, size_t)>& progress) {
-  return Writer(config, weights, wish, pool).write(progress);
+  return Writer(config, weights, request, pool).write(progress);
 }
 
-uint64_t self_text_bytes(const Config& config, const SelfTextWish& wish, size_t n_threads) {
+uint64_t self_text_bytes(const Config& config, const SelfTextRequest& request, size_t n_threads) {
   const uint64_t table = uint64_t{config.model->d_model} * config.model->vocab_size;
   return sizeof(uint16_t) * (count_weights(config).in_layers + table) +
-         sizeof(float) * wish.n_sequences * (config.model->vocab_size + 2 * config.model->d_model) +
-         FloatModel::bytes(config, rooms_of(wish), n_threads);
+         sizeof(float) * request.n_sequences *
+             (config.model->vocab_size + 2 * config.model->d_model) +
+         FloatModel::bytes(config, rooms_of(request), n_threads);
 }
 
 }  // namespace cria::converter

@@ -11,7 +11,7 @@
 
 namespace cria::converter {
 
-struct SelfTextWish {
+struct SelfTextRequest {
   size_t n_sequences;
   size_t n_tokens;  // of each
   float temperature;
@@ -23,11 +23,12 @@ struct SelfTextWish {
 // which is what they take in memory: all layers at once. The same arguments give the same tokens on
 // every machine. Calls progress(tokens done, all) now and then. Throws ProgramError.
 [[nodiscard]] TokenSequences write_self_text(const Config& config, const PlannedWeights& weights,
-                                             const SelfTextWish& wish, hosted::ThreadPool* pool,
+                                             const SelfTextRequest& request,
+                                             hosted::ThreadPool* pool,
                                              const std::function<void(size_t, size_t)>& progress);
 
 // Bytes that it takes.
-[[nodiscard]] uint64_t self_text_bytes(const Config& config, const SelfTextWish& wish,
+[[nodiscard]] uint64_t self_text_bytes(const Config& config, const SelfTextRequest& request,
                                        size_t n_threads);
 
 }  // namespace cria::converter

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "converter/calibration/calibration_wish.h"
+#include "converter/calibration/calibration_request.h"
 #include "converter/error.h"
 #include "converter/input_file.h"
 #include "platforms/hosted/base/token_ids.h"

@@ -248,7 +248,7 @@ void GgufCheckpoint::open_weights() {
       const bool is_new = name.find(kMatrixNumber) != std::string::npos && entry.shape.size() > 2
                               ? add_stack(name, *file, entry)
                               : add(name, make_tensor(*file, entry));
-      if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
+      if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " appears twice");
     }
   }
   add_missing_biases();
@@ -333,11 +333,11 @@ std::string GgufCheckpoint::weights_text() const {
 
 ImportedTokenizer GgufCheckpoint::read_tokenizer(uint32_t vocab_size,
                                                  std::span<const uint32_t> end_tokens,
-                                                 const ChatTemplateWish* chat_wish) const {
+                                                 const ChatTemplateChoice* chat_choice) const {
   const std::string where = path().string();
   return import_tokenizer(read_gguf_tokenizer(metadata(), where),
                           gguf_tokenizer_config(metadata(), where), path(), vocab_size, end_tokens,
-                          chat_wish);
+                          chat_choice);
 }
 
 }  // namespace cria::converter

@@ -24,9 +24,9 @@ class GgufCheckpoint : public Checkpoint {
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
   [[nodiscard]] std::filesystem::path guarded_folder() const override { return {}; }
   [[nodiscard]] std::string weights_text() const override;
-  [[nodiscard]] ImportedTokenizer read_tokenizer(uint32_t vocab_size,
-                                                 std::span<const uint32_t> end_tokens,
-                                                 const ChatTemplateWish* chat_wish) const override;
+  [[nodiscard]] ImportedTokenizer read_tokenizer(
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens,
+      const ChatTemplateChoice* chat_choice) const override;
 
  private:
   void open_parts();

@@ -204,7 +204,8 @@ class ConfigWriter {
   void refuse_others() const {
     const std::string type = metadata_.text("general.type").value_or(kDefaultModelType);
     if (type != kDefaultModelType) {
-      metadata_.refuse("general.type", "'" + shown(type) + "' is no whole model; give the model");
+      metadata_.refuse("general.type",
+                       "'" + shown(type) + "' is not a whole model; give the whole model");
     }
     for (const char* name : kForeign) {
       if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
@@ -475,7 +476,7 @@ class ConfigWriter {
     const auto factor = metadata_.number(factor_key);
     const std::string type = metadata_.text(type_key).value_or(factor ? "linear" : "none");
     if (type == "longrope") {
-      metadata_.refuse(type_key, "is longrope and the file has no factors for it");
+      metadata_.refuse(type_key, "is longrope, but the file has no factors for it");
     }
     if (type != "yarn" || is_latent()) refuse_attention_factor();
     if (type != "yarn" && metadata_.is_on(key(kLogMultiplier))) {

@@ -161,7 +161,7 @@ class MetadataReader {
     Json metadata = Json::object();
     for (uint64_t i = 0; i < n_values; ++i) {
       std::string key = in_->take_text(kMaxNameBytes, "a key");
-      if (metadata.contains(key)) in_->refuse("key " + shown(key) + " is there twice");
+      if (metadata.contains(key)) in_->refuse("key " + shown(key) + " appears twice");
       Json value = read_value(key);
       metadata.emplace(std::move(key), std::move(value));
     }
@@ -228,7 +228,7 @@ class MetadataReader {
 uint32_t read_version(HeaderReader* in) {
   std::array<char, kMagic.size()> magic;
   for (char& c : magic) c = in->take<char>();
-  if (std::string_view(magic.data(), magic.size()) != kMagic) in->refuse("is no GGUF file");
+  if (std::string_view(magic.data(), magic.size()) != kMagic) in->refuse("is not a GGUF file");
   const auto version = in->take<uint32_t>();
   constexpr uint32_t kLowHalf = 0xffff;
   if ((version & kLowHalf) == 0) {
@@ -236,7 +236,7 @@ uint32_t read_version(HeaderReader* in) {
   }
   if (version < kFirstVersion || version > kLastVersion) {
     in->refuse("is GGUF version " + std::to_string(version) +
-               "; versions 2 and 3 are read, make it anew with a current program");
+               "; versions 2 and 3 are read, convert it again with a current program");
   }
   return version;
 }
@@ -279,7 +279,7 @@ void place_entry(const HeaderReader& in, const DataPlace& data, GgufEntry* entry
   };
   if (entry->offset % data.alignment != 0) refuse("is not aligned");
   const uint64_t room = data.file_bytes - std::min(data.file_bytes, data.offset);
-  if (entry->offset > room) refuse("begins behind the end of the file, download it again");
+  if (entry->offset > room) refuse("begins after the end of the file, download it again");
   const uint64_t available = room - entry->offset;
   entry->offset += data.offset;
   if (entry->type == nullptr) return;
@@ -291,14 +291,14 @@ void place_entry(const HeaderReader& in, const DataPlace& data, GgufEntry* entry
   }
   if (entry->shape.back() % type.block_values != 0) {
     refuse("has rows of " + std::to_string(entry->shape.back()) +
-           " values, which are no blocks of " + type.name);
+           " values, which do not divide into blocks of " + type.name);
   }
   if (__builtin_mul_overflow(n_values / type.block_values, uint64_t{type.block_bytes},
                              &entry->bytes)) {
     refuse("has a huge shape");
   }
   if (entry->bytes > available) {
-    refuse("ends behind the end of the file: it is truncated, download it again");
+    refuse("ends after the end of the file: it is truncated, download it again");
   }
 }
 
@@ -308,7 +308,7 @@ void check_apart(const HeaderReader& in, const std::vector<GgufEntry>& tensors) 
   std::vector<const GgufEntry*> places;
   for (const GgufEntry& entry : tensors) {
     if (!names.insert(entry.name).second) {
-      in.refuse("tensor " + shown(entry.name) + " is there twice");
+      in.refuse("tensor " + shown(entry.name) + " appears twice");
     }
     if (entry.bytes > 0) places.push_back(&entry);
   }

@@ -112,11 +112,11 @@ class TokenizerReader {
       metadata_.refuse(key("tokens"), "has more than " + std::to_string(format::kMaxVocab));
     }
     for (const Json& token : *tokens_) {
-      if (!token.is_string()) metadata_.refuse(key("tokens"), "has an item that is no text");
+      if (!token.is_string()) metadata_.refuse(key("tokens"), "has an item that is not a text");
     }
     types_ = list("token_type");
     if (types_ != nullptr && types_->size() != tokens_->size()) {
-      metadata_.refuse(key("token_type"), "has another length than tokens");
+      metadata_.refuse(key("token_type"), "differs in length from tokens");
     }
   }
 
@@ -203,7 +203,7 @@ class TokenizerReader {
     source.pieces.reserve(tokens_->size());
     for (size_t id = 0; id < tokens_->size(); ++id) {
       const Json& score = (*scores)[id];
-      if (!score.is_number()) metadata_.refuse(key("scores"), "has an item that is no number");
+      if (!score.is_number()) metadata_.refuse(key("scores"), "has an item that is not a number");
       SentencePiece piece = {text(id), score.get<float>(), type(id)};
       // An id that no token has: what fills a vocabulary up.
       if (piece.type == PieceType::kUnused) piece = {"", 0, PieceType::kControl};

@@ -176,14 +176,15 @@ void check_settings_of_layer(const GptqParts& parts, const std::string& name, ui
   }
   if (own_inputs % group_size != 0) {
     refuse(parts.codes, name,
-           "has " + std::to_string(own_inputs) + " inputs, which are no multiple of group_size " +
-               std::to_string(group_size) + ": groups of uneven size are not supported" + kAdvice);
+           "has " + std::to_string(own_inputs) +
+               " inputs, which are not a multiple of group_size " + std::to_string(group_size) +
+               ": groups of uneven size are not supported" + kAdvice);
   }
   if (own_inputs / group_size == scales[0]) return;
   refuse(parts.scales, name,
          "has " + std::to_string(scales[0]) + " groups for its " + std::to_string(own_inputs) +
              " inputs, though the config says group_size " + std::to_string(group_size) +
-             ": a group_size of a layer by itself is not supported" + kAdvice);
+             ": a group_size for one layer is not supported" + kAdvice);
 }
 
 // The words of a small tensor.
@@ -228,7 +229,8 @@ std::unique_ptr<SourceTensor> make_gptq_tensor(const std::string& name, const Gp
   constexpr uint64_t kMostInputs = uint64_t{1} << 32;
   if (words.size() != 2 || words[0] == 0 || words[0] > kMostInputs ||
       words[0] * kCodesOfWord % settings.group_size != 0 || words[1] % kCodesOfWord != 0) {
-    refuse(parts.codes, name, "has codes of shape " + shape_text(words) + ", which are no groups");
+    refuse(parts.codes, name,
+           "has codes of shape " + shape_text(words) + ", which do not form groups");
   }
   const uint64_t inputs = words[0] * kCodesOfWord;
   const uint64_t outputs = words[1];

@@ -153,7 +153,7 @@ std::string Llama2cCheckpoint::weights_text() const {
 
 ImportedTokenizer Llama2cCheckpoint::read_tokenizer(uint32_t vocab_size,
                                                     std::span<const uint32_t> end_tokens,
-                                                    const ChatTemplateWish* chat_wish) const {
+                                                    const ChatTemplateChoice* chat_choice) const {
   const std::vector<fs::path> places = tokenizer_places();
   const auto found = std::find_if(places.begin(), places.end(), &entry_exists);
   if (found == places.end()) {
@@ -167,7 +167,7 @@ ImportedTokenizer Llama2cCheckpoint::read_tokenizer(uint32_t vocab_size,
   }
   const std::string text = read_small_file(*found, kMaxLlama2cTokenizerBytes);
   TokenizerModel model = read_llama2c_tokenizer(bytes_of(text), vocab_size, found->string());
-  return import_tokenizer(std::move(model), {}, *found, vocab_size, end_tokens, chat_wish);
+  return import_tokenizer(std::move(model), {}, *found, vocab_size, end_tokens, chat_choice);
 }
 
 }  // namespace cria::converter

@@ -45,7 +45,7 @@ constexpr Limit kLimits[kNumbers] = {
 void check_numbers(const InputFile& file, const std::array<int32_t, kNumbers>& numbers) {
   for (size_t i = 0; i < kNumbers; ++i) {
     if (numbers[i] >= 1 && static_cast<uint32_t>(numbers[i]) <= kLimits[i].most) continue;
-    refuse(file, std::string("is no llama2.c model: its ") + kLimits[i].name + " would be " +
+    refuse(file, std::string("is not a llama2.c model: its ") + kLimits[i].name + " would be " +
                      std::to_string(numbers[i]));
   }
 }
@@ -84,7 +84,7 @@ Llama2cHeader read_header(const InputFile& file) {
   }
   if (header.dim % header.n_heads != 0 || header.dim / header.n_heads % 2 != 0 ||
       header.n_heads % header.n_kv_heads != 0) {
-    refuse(file, "is no llama2.c model: its heads do not divide its dim");
+    refuse(file, "is not a llama2.c model: its heads do not divide its dim");
   }
   return header;
 }
@@ -123,7 +123,8 @@ class Placer {
     if (group == 0) {
       offset_ += n_values * sizeof(float);
     } else {
-      if (n_values % group != 0) refuse(file_, "has matrices that are no whole groups of codes");
+      if (n_values % group != 0)
+        refuse(file_, "has matrices that do not divide into groups of codes");
       tensor.scales = offset_ + n_values;
       offset_ = tensor.scales + n_values / group * sizeof(float);
     }
@@ -181,7 +182,7 @@ Llama2cFile read_llama2c(const InputFile& file) {
   if (placer.offset() != file.size_bytes()) {
     refuse(file, "has " + std::to_string(file.size_bytes()) + " bytes where a llama2.c header of " +
                      "version " + std::to_string(h.version) + " asks for " +
-                     std::to_string(placer.offset()) + "; is it one, and whole?");
+                     std::to_string(placer.offset()) + "; check that it is one, and complete");
   }
   return result;
 }

@@ -28,7 +28,8 @@ class PieceReader {
     return value;
   }
   std::span<const uint8_t> take_bytes(uint64_t n) {
-    if (n > bytes_.size()) refuse("ends inside a piece: is it a tokenizer of llama2.c, and whole?");
+    if (n > bytes_.size())
+      refuse("ends inside a piece; check that it is a tokenizer of llama2.c, and complete");
     const std::span<const uint8_t> taken = bytes_.first(static_cast<size_t>(n));
     bytes_ = bytes_.subspan(taken.size());
     return taken;
@@ -75,7 +76,7 @@ TokenizerModel read_llama2c_tokenizer(std::span<const uint8_t> bytes, uint32_t v
                 "; they do not belong together, name the right one with --tokenizer");
     }
     const float score = in.take<float>();
-    if (!std::isfinite(score)) in.refuse("has a score that is no number");
+    if (!std::isfinite(score)) in.refuse("has a score that is not a number");
     const std::span<const uint8_t> text = in.take_bytes(in.take<uint32_t>());
     const std::string stored(reinterpret_cast<const char*>(text.data()), text.size());
     source.pieces.push_back({text_of(id, stored), score, type_of(id)});

@@ -53,7 +53,7 @@ bool take_out(std::string_view part, std::string* name) {
 
 }  // namespace
 
-LoraAdapter::LoraAdapter(const LoraWish& wish) : folder_(wish.folder) {
+LoraAdapter::LoraAdapter(const LoraRequest& request) : folder_(request.folder) {
   if (!has_side_file(folder_, SideFile::kAdapterConfig)) {
     refuse(folder_, "has no adapter_config.json; give a folder that peft saved");
   }
@@ -65,7 +65,7 @@ LoraAdapter::LoraAdapter(const LoraWish& wish) : folder_(wish.folder) {
   const LoraSettings settings(folder_);
   keeps_ties_ = settings.keeps_ties();
   file_ = std::make_unique<SafetensorsFile>(folder_ / kWeightsFile);
-  read_tensors(settings, wish.scale);
+  read_tensors(settings, request.scale);
 }
 
 void LoraAdapter::read_tensors(const LoraSettings& settings, float scale) {
@@ -101,7 +101,7 @@ void LoraAdapter::read_tensors(const LoraSettings& settings, float scale) {
 }
 
 void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& module,
-                            float wished_scale) {
+                            float scale_asked) {
   const fs::path& where = file_->file().path();
   const std::string shown_module = "module " + shown(module);
   if (!module.starts_with(kModelPrefix)) {
@@ -116,9 +116,9 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
     const auto a = tensors.find(module + std::string(factors.right));
     const auto b = tensors.find(module + std::string(factors.left));
     if (a == tensors.end() && b == tensors.end()) continue;
-    if (right != nullptr || left != nullptr) refuse(where, shown_module + " is there twice");
+    if (right != nullptr || left != nullptr) refuse(where, shown_module + " appears twice");
     if (a == tensors.end() || b == tensors.end()) {
-      refuse(where, shown_module + " has one factor alone");
+      refuse(where, shown_module + " has only one of its two factors");
     }
     right = &a->second;
     left = &b->second;
@@ -142,15 +142,15 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
       tensor.read_rows(0, memory_size(tensor.n_rows()), &scratch, values.data());
     }
     if (!all_finite(values.data(), values.size())) {
-      refuse(where, shown_module + " has values that are infinite or no numbers");
+      refuse(where, shown_module + " has values that are infinite or not numbers");
     }
     return values;
   };
-  LoraDelta delta = {
-      left->shape[0],    right->shape[1],
-      memory_size(rank), static_cast<float>(settings.scale_of(target)) * wished_scale,
-      values_of(*left),  values_of(*right)};
-  if (!std::isfinite(delta.scale)) refuse(where, shown_module + " has a scale that is no number");
+  LoraDelta delta = {left->shape[0],    right->shape[1],
+                     memory_size(rank), static_cast<float>(settings.scale_of(target)) * scale_asked,
+                     values_of(*left),  values_of(*right)};
+  if (!std::isfinite(delta.scale))
+    refuse(where, shown_module + " has a scale that is not a number");
   if (of_embedding) {
     // Stored for a lookup: the factors of the transposed matrix.
     const auto transposed = [](const std::vector<float>& values, size_t rows, size_t cols) {
@@ -169,7 +169,7 @@ void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& mod
     delta.n_cols = n_cols;
   }
   if (!deltas_.emplace(target + ".weight", std::move(delta)).second) {
-    refuse(where, shown_module + " is there twice");
+    refuse(where, shown_module + " appears twice");
   }
 }
 

@@ -25,7 +25,7 @@ struct LoraDelta {
 };
 
 // What the user asks for: --lora DIR[:SCALE].
-struct LoraWish {
+struct LoraRequest {
   std::filesystem::path folder;
   float scale = 1.0F;  // times what the adapter says of itself
 };
@@ -38,7 +38,7 @@ class LoraAdapter {
 
   // Reads the whole adapter but for what it replaces. Throws ProgramError, whose line names the
   // file and the key or tensor: also for what is no LoRA or changes more than matrices.
-  explicit LoraAdapter(const LoraWish& wish);
+  explicit LoraAdapter(const LoraRequest& request);
 
   // By the name of the tensor that each changes: "model.layers.0.self_attn.q_proj.weight".
   [[nodiscard]] const std::map<std::string, LoraDelta>& deltas() const { return deltas_; }
@@ -54,7 +54,7 @@ class LoraAdapter {
 
  private:
   void read_tensors(const LoraSettings& settings, float scale);
-  void add_delta(const LoraSettings& settings, const std::string& module, float wished_scale);
+  void add_delta(const LoraSettings& settings, const std::string& module, float scale_asked);
 
   std::filesystem::path folder_;
   std::unique_ptr<SafetensorsFile> file_;

@@ -67,8 +67,8 @@ void check_init(const JsonObject& config, const Json& value) {
     return;
   }
   config.refuse(kInit, "is '" + shown(given) +
-                           "', which changes the base or is not known: the factors are no sum with "
-                           "the whole base; save the adapter with peft's "
+                           "', which changes the base or is not known: the factors do not simply "
+                           "add to the base; save the adapter with peft's "
                            "path_initial_model_for_weight_conversion, or merge it with peft "
                            "(merge_and_unload) and convert that");
 }
@@ -117,7 +117,7 @@ LoraSettings::Patterns LoraSettings::read_patterns(const JsonObject& config, con
     n_regexes += patterns.back().first.n_steps() == 0 ? 0 : 1;
     if (n_regexes > kMaxRegexes) {
       config.refuse(key, "has more than " + std::to_string(kMaxRegexes) +
-                             " patterns that are no names of modules" + kAdvice);
+                             " patterns that are not names of modules" + kAdvice);
     }
   }
   return patterns;

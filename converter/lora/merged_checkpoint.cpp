@@ -61,9 +61,10 @@ class MergedTensor : public SourceTensor {
 
 class MergedCheckpoint : public Checkpoint {
  public:
-  MergedCheckpoint(std::unique_ptr<Checkpoint> base, std::vector<LoraWish> wishes)
-      : Checkpoint(base->path()), base_(std::move(base)), wishes_(std::move(wishes)) {
-    for (const LoraWish& wish : wishes_) adapters_.push_back(std::make_unique<LoraAdapter>(wish));
+  MergedCheckpoint(std::unique_ptr<Checkpoint> base, std::vector<LoraRequest> requests)
+      : Checkpoint(base->path()), base_(std::move(base)), requests_(std::move(requests)) {
+    for (const LoraRequest& request : requests_)
+      adapters_.push_back(std::make_unique<LoraAdapter>(request));
   }
 
   [[nodiscard]] ConfigFiles read_config() const override { return base_->read_config(); }
@@ -81,10 +82,10 @@ class MergedCheckpoint : public Checkpoint {
     return base_->weights_text() + ", with " + std::to_string(adapters_.size()) +
            (adapters_.size() == 1 ? " adapter" : " adapters");
   }
-  [[nodiscard]] ImportedTokenizer read_tokenizer(uint32_t vocab_size,
-                                                 std::span<const uint32_t> end_tokens,
-                                                 const ChatTemplateWish* chat_wish) const override {
-    return base_->read_tokenizer(vocab_size, end_tokens, chat_wish);
+  [[nodiscard]] ImportedTokenizer read_tokenizer(
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens,
+      const ChatTemplateChoice* chat_choice) const override {
+    return base_->read_tokenizer(vocab_size, end_tokens, chat_choice);
   }
 
  private:
@@ -106,7 +107,7 @@ class MergedCheckpoint : public Checkpoint {
   void take_changes(const LoraAdapter& adapter, float scale);
 
   std::unique_ptr<Checkpoint> base_;
-  std::vector<LoraWish> wishes_;
+  std::vector<LoraRequest> requests_;
   std::vector<std::unique_ptr<LoraAdapter>> adapters_;
   bool is_tied_ = false;
   std::map<std::string, Change> changes_;
@@ -182,8 +183,8 @@ void MergedCheckpoint::take_bases(const LoraAdapter& adapter) {
       if (changed.empty()) continue;
       Change& change = changes_[changed];
       if (change.base != nullptr && !same_values(*change.base, *tensor)) {
-        refuse(adapter.folder(), "has a base of its own for " + shown(changed) +
-                                     ", which is not that of another adapter");
+        refuse(adapter.folder(),
+               "has its own base for " + shown(changed) + ", which differs from another adapter's");
       }
       change.base = tensor.get();
     }
@@ -209,11 +210,12 @@ void MergedCheckpoint::take_changes(const LoraAdapter& adapter, float scale) {
   for (const auto& [name, tensor] : adapter.replacements()) {
     check_target(adapter, name, tensor->shape());
     if (scale != 1.0F) {
-      refuse(adapter.folder(), "replaces " + shown(name) + ", which takes no scale");
+      refuse(adapter.folder(),
+             "replaces " + shown(name) + ", to which a scale cannot apply; leave out :SCALE");
     }
     for (Change* change : changes_of(adapter, name)) {
       if (change->replacement != nullptr) {
-        refuse(adapter.folder(), "replaces " + shown(name) + " as another adapter does");
+        refuse(adapter.folder(), "replaces " + shown(name) + ", and so does another adapter");
       }
       change->replacement = tensor.get();
     }
@@ -225,7 +227,7 @@ void MergedCheckpoint::open_weights() {
   is_tied_ = import_config(base_->read_config()).tied_embedding;
   for (size_t i = 0; i < adapters_.size(); ++i) {
     take_bases(*adapters_[i]);
-    take_changes(*adapters_[i], wishes_[i].scale);
+    take_changes(*adapters_[i], requests_[i].scale);
   }
   std::set<std::string> names;
   for (const auto& [name, tensor] : base_->tensors()) names.insert(name);
@@ -248,9 +250,9 @@ void MergedCheckpoint::open_weights() {
 }  // namespace
 
 std::unique_ptr<Checkpoint> with_adapters(std::unique_ptr<Checkpoint> base,
-                                          const std::vector<LoraWish>& wishes) {
-  if (wishes.empty()) return base;
-  return std::make_unique<MergedCheckpoint>(std::move(base), wishes);
+                                          const std::vector<LoraRequest>& requests) {
+  if (requests.empty()) return base;
+  return std::make_unique<MergedCheckpoint>(std::move(base), requests);
 }
 
 }  // namespace cria::converter

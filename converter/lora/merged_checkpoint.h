@@ -13,6 +13,6 @@ namespace cria::converter {
 // none. Throws ProgramError where one cannot be read; its open_weights where one changes what the
 // checkpoint does not have.
 [[nodiscard]] std::unique_ptr<Checkpoint> with_adapters(std::unique_ptr<Checkpoint> base,
-                                                        const std::vector<LoraWish>& wishes);
+                                                        const std::vector<LoraRequest>& requests);
 
 }  // namespace cria::converter

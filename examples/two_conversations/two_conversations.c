@@ -47,7 +47,7 @@ static void* take(unsigned char** block, uint64_t n_bytes) {
 static void open_all(const cria_source* source, const cria_model** model,
                      cria_workspace** workspace) {
   const cria_config config = {
-      .backend = CRIA_BACKEND_EXACT, .context = CONTEXT, .max_turns = N_CONVERSATIONS};
+      .backend = CRIA_BACKEND_EXACT, .context = CONTEXT, .max_entries = N_CONVERSATIONS};
   cria_model_info info;
   cria_memory_plan plan;
   cria_model* loaded;
@@ -101,16 +101,17 @@ static void begin(cria_workspace* workspace) {
 
 /* All that are not over read their tokens, together. */
 static int step(cria_workspace* workspace) {
-  cria_turn turns[N_CONVERSATIONS];
-  size_t n_turns = 0;
+  cria_batch_entry entries[N_CONVERSATIONS];
+  size_t n_entries = 0;
   for (int i = 0; i < N_CONVERSATIONS; ++i) {
     struct conversation* const c = &conversations[i];
     if (c->is_over) continue;
-    const cria_turn turn = {.session = c->session, .tokens = c->tokens, .n_tokens = c->n_tokens};
-    turns[n_turns++] = turn;
+    const cria_batch_entry entry = {
+        .session = c->session, .tokens = c->tokens, .n_tokens = c->n_tokens};
+    entries[n_entries++] = entry;
   }
-  if (n_turns == 0) return 0;
-  check(cria_step(workspace, turns, n_turns), "a step");
+  if (n_entries == 0) return 0;
+  check(cria_step(workspace, entries, n_entries), "a step");
   return 1;
 }
 

@@ -111,7 +111,7 @@ class Conversation:
         check(status, path, "; shorten it, or give Model a larger context" if status in (
             s.Status.CRIA_TEXT_TOO_LONG, s.Status.CRIA_CONTEXT_FULL) else "")
 
-    def _ask(self, chat: ctypes.c_void_p, said: list[tuple[s.Role, bytes]], limit: int, turn: s.Turn) -> None:
+    def _ask(self, chat: ctypes.c_void_p, said: list[tuple[s.Role, bytes]], limit: int, entry: s.BatchEntry) -> None:
         """Says a conversation anew; what the session holds of it is not read again."""
         has_system = said[0][0] == s.Role.SYSTEM
         system = said[0][1] if has_system else b""
@@ -120,7 +120,7 @@ class Conversation:
             self._check_template(lib.cria_chat_add(chat, role, text, len(text)), said)
         question = said[-1][1]
         self._check_template(
-            lib.cria_chat_ask(chat, self._engine.host.workspace, question, len(question), limit, ctypes.byref(turn)), said)
+            lib.cria_chat_ask(chat, self._engine.host.workspace, question, len(question), limit, ctypes.byref(entry)), said)
 
     def pieces(self, said: list[tuple[s.Role, bytes]], order: Order) -> Generator[str, None, None]:
         """The answer to a conversation's last message."""
@@ -128,18 +128,18 @@ class Conversation:
         lib.cria_seed(engine.host.session, order.seed)
         chat, forbidden = self._made(), Forbidden(engine, order)
         n_dropped = lib.cria_chat_n_dropped(chat)
-        turn, piece = s.Turn(), s.ChatPiece()
+        entry, piece = s.BatchEntry(), s.ChatPiece()
         self._is_shifted = True  # whatever ends this, the next one begins with a session that is known
         try:
-            self._ask(chat, said, order.limit, turn)
-            ending.n_read = turn.n_tokens
-            engine.read(turn)
+            self._ask(chat, said, order.limit, entry)
+            ending.n_read = entry.n_tokens
+            engine.read(entry)
             while True:
                 if guide is not None:
                     guide.mask()
                 forbidden.look()
                 check(lib.cria_chat_next(chat, engine.host.workspace, ctypes.byref(order.sampling), ctypes.byref(piece),
-                                         ctypes.byref(turn)), engine.path)
+                                         ctypes.byref(entry)), engine.path)
                 forbidden.check(piece.token)
                 if piece.token != s.NO_TOKEN:
                     ending.n_tokens += 1
@@ -154,7 +154,7 @@ class Conversation:
                     yield text
                 if is_whole or piece.is_last:
                     return
-                engine.read(turn)
+                engine.read(entry)
         finally:
             if engine.is_open:
                 engine.settle()
@@ -197,7 +197,7 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
     ending.n_read = len(unread)
     made: list[int] = []  # tokens that are known before anything is drawn
     while True:
-        engine.read(s.Turn(host.session, token_array(unread, engine.vocab_size), len(unread), None))
+        engine.read(s.BatchEntry(host.session, token_array(unread, engine.vocab_size), len(unread), None))
         is_drawn = not made
         if is_drawn:
             if guide is not None:

@@ -123,13 +123,13 @@ class Engine:
                                     ctypes.byref(n)))
         return ctypes.string_at(self._text_buffer, n.value).decode()
 
-    def read(self, turn: s.Turn) -> None:
-        """cria_step of one turn; Ctrl-C ends it."""
-        if turn.n_tokens <= _FEW_TOKENS or threading.current_thread() is not threading.main_thread():
-            return check(lib.cria_step(self.host.workspace, ctypes.byref(turn), 1), self.path)
+    def read(self, entry: s.BatchEntry) -> None:
+        """cria_step of one entry; Ctrl-C ends it."""
+        if entry.n_tokens <= _FEW_TOKENS or threading.current_thread() is not threading.main_thread():
+            return check(lib.cria_step(self.host.workspace, ctypes.byref(entry), 1), self.path)
         self.check_open()
         # The main thread, which hears signals, waits for another one.
-        step = Step(self, self._handle, turn)
+        step = Step(self, self._handle, entry)
         self._step = step  # before it can begin
         try:
             step.start()

@@ -185,8 +185,8 @@ class Model:
             out = bytearray(4 * n_rows * n_vocab)
             floats = (ctypes.c_float * (n_rows * n_vocab)).from_buffer(out)
             check(lib.cria_reset(self._engine.host.session, 0))
-            turn = s.Turn(self._engine.host.session, ids, len(ids), None if last else floats)
-            self._engine.read(turn)
+            entry = s.BatchEntry(self._engine.host.session, ids, len(ids), None if last else floats)
+            self._engine.read(entry)
             if last:
                 ctypes.memmove(floats, lib.cria_logits(self._engine.host.session), len(out))
             del floats
@@ -236,7 +236,7 @@ class Model:
             n = min(part, len(ids) - first)
             n_rows = 1 if pooling == s.Pooling.LAST else n
             tokens = ctypes.cast(ctypes.byref(ids, 4 * first), ctypes.POINTER(ctypes.c_uint32))
-            engine.read(s.Turn(host.session, tokens, n, None, s.Hidden(rows, n_rows, 1)))
+            engine.read(s.BatchEntry(host.session, tokens, n, None, s.Hidden(rows, n_rows, 1)))
             check(lib.cria_embedding_add(host.model, rows, n_rows, first + n - n_rows, embedding))
         check(lib.cria_embedding_finish(host.model, len(ids), width, embedding))
         return embedding

@@ -11,7 +11,7 @@ from ._native import lib
 
 
 class Step:
-    """cria_step of one turn on a thread of its own, so that the main thread can hear Ctrl-C meanwhile.
+    """cria_step of one entry on a thread of its own, so that the main thread can hear Ctrl-C meanwhile.
 
     Ctrl-C can come between any two operations of the main thread, and again while the first one is dealt with. So what
     matters is done by single operations that can be repeated: the step is begun or given up, whichever of the two threads
@@ -22,10 +22,10 @@ class Step:
     _BEGUN = "begun"
     _GIVEN_UP = "given up"
 
-    def __init__(self, owner: object, handle: Any, turn: s.Turn) -> None:
+    def __init__(self, owner: object, handle: Any, entry: s.BatchEntry) -> None:
         self._owner = owner  # of the handle: its memory stays until the step is over
         self._handle = handle
-        self._turn = turn
+        self._entry = entry
         self._workspace = handle.contents.workspace
         self._fate: dict[str, str] = {}
         self._wakes = threading.Lock()
@@ -39,7 +39,7 @@ class Step:
     def _run(self) -> None:
         try:
             if self._fate.setdefault("it is", self._BEGUN) is self._BEGUN:
-                self.status = lib.cria_step(self._workspace, ctypes.byref(self._turn), 1)
+                self.status = lib.cria_step(self._workspace, ctypes.byref(self._entry), 1)
         finally:
             self.is_over = True
             self._wakes.release()

@@ -227,8 +227,8 @@ class Hidden(ctypes.Structure):
     _fields_ = [("rows", POINTER(c_float)), ("n_rows", c_size_t), ("instead_of_logits", c_uint8), ("reserved", c_uint8 * 7)]
 
 
-class Turn(ctypes.Structure):
-    """cria_turn."""
+class BatchEntry(ctypes.Structure):
+    """cria_batch_entry."""
 
     _fields_ = [("session", c_void_p), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t), ("all_logits", POINTER(c_float)),
                 ("hidden", Hidden)]

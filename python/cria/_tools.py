@@ -57,7 +57,7 @@ def _value_of(choice: Any, hint: Any) -> Any:
     """What a model writes for one of the choices of a hint."""
     value = choice.value if isinstance(choice, enum.Enum) else choice
     if not isinstance(value, (str, int, float, type(None))):
-        raise TypeError(f"{hint!r}: {value!r} is no JSON value of a choice; give the tool as a dict")
+        raise TypeError(f"{hint!r}: {value!r} is not a JSON value for a choice; give the tool as a dict")
     return value
 
 

@@ -92,7 +92,7 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
         pytest.skip("no C compiler")
     names = {
         "cria_model_info": structs.ModelInfoStruct, "cria_memory_plan": structs.MemoryPlanStruct,
-        "cria_text_state": structs.TextState, "cria_message": structs.MessageStruct, "cria_turn": structs.Turn,
+        "cria_text_state": structs.TextState, "cria_message": structs.MessageStruct, "cria_batch_entry": structs.BatchEntry,
         "cria_hidden": structs.Hidden,
         "cria_logit_bias": structs.LogitBias, "cria_sampling": structs.Sampling, "cria_chat_config": structs.ChatConfig,
         "cria_chat_piece": structs.ChatPiece, "cria_json_problem": structs.JsonProblem, "cria_json_state": structs.JsonState,

@@ -47,8 +47,10 @@ inline constexpr BlockFormat kMixerFormats[] = {
 #if CRIA_WITH_RECURRENT
     {short_convolution::kFlags, short_convolution::kRows, nullptr,
      scratch_of<short_convolution::lay_out>, short_convolution::state},
-    {recurrences::kFlags, delta_rule::kRows, recurrences::check_heads, nullptr, nullptr},
-    {state_space::kFlags, state_space::kRows, recurrences::check_heads, nullptr, nullptr},
+    {recurrences::kFlags, delta_rule::kRows, recurrences::check_heads,
+     scratch_of<recurrences::lay_out>, recurrences::state},
+    {state_space::kFlags, state_space::kRows, recurrences::check_heads,
+     scratch_of<recurrences::lay_out>, recurrences::state},
 #else
     {},
     {},

@@ -53,6 +53,42 @@ inline constexpr TensorRow kOutput[] = {
     rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
+// A state of each value head, and what the convolution reads of the positions before the next one.
+inline constexpr size_t kStates = 0;   // [n_value_heads][key_dim][value_dim]
+inline constexpr size_t kColumns = 1;  // [conv_taps - 1][channels]
+
+[[nodiscard]] constexpr StateParts state(const ModelScalars& m, const LayerKind& k, KvFormat) {
+  const uint32_t n_states = kValues(m, k) * k.key_dim;
+  const uint32_t n_columns = (uint32_t{k.conv_taps} - 1) * kChannels(m, k);
+  StateParts s = {1, 2, {}, Keeps::kBlock};
+  s.parts[kStates] = {StateValues::kFloats, n_states * uint32_t{sizeof(float)}};
+  s.parts[kColumns] = {StateValues::kFloats, n_columns * uint32_t{sizeof(float)}};
+  return s;
+}
+
+// Of all rows of a step.
+struct Scratch {
+  float* q;      // [rows][n_query_heads * key_dim]
+  float* k;      // [rows][n_key_heads * key_dim]
+  float* v;      // [rows][n_value_heads * value_dim], then what queries bring back
+  float* gate;   // the same, then what the output matrix reads
+  float* decay;  // [rows][n_value_heads]
+  float* beta;   // the same; the delta rule's
+};
+
+inline Scratch lay_out(const ModelScalars& m, const LayerKind& k, const StepShape& shape,
+                       Carver* carver) {
+  const auto take = [&](uint32_t n) { return carver->take<float>(shape.n_rows, n); };
+  Scratch s = {};
+  s.q = take(kQueries(m, k));
+  s.k = take(kKeys(m, k));
+  s.v = take(kValues(m, k));
+  s.gate = take(kValues(m, k));
+  s.decay = take(k.n_value_heads);
+  s.beta = take(k.n_value_heads);
+  return s;
+}
+
 }  // namespace cria::recurrences
 
 namespace cria::short_convolution {
@@ -87,7 +123,7 @@ inline constexpr uint32_t kFlags = recurrences::kFlags;
 
 // Of all rows of a step, [rows][d_model] each.
 struct Scratch {
-  float* q;
+  float* q;  // then what the output matrix reads
   float* k;
   float* v;
 };

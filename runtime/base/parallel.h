@@ -44,23 +44,44 @@ void parallel_tasks(const Threads& threads, size_t n_tasks, const Body& body) {
       n_tasks);
 }
 
-// Calls body(begin, end, task) on parts of [0, count), at most one part a task. Which thread
-// runs a part never changes a result: parts write disjoint outputs and no sum crosses them.
+// How parallel_for splits [0, count).
+
+// At most one part a task; parts differ in length by one at most.
+struct Even {
+  size_t count;
+};
+
+// Parts of part_size, the last one shorter, of which each task takes one after the other: where a
+// core is slower than the rest, or busy elsewhere, the others take more.
+struct InParts {
+  size_t count;
+  size_t part_size;
+};
+
+// A stretch for each task, of n_parts parts that differ in length by one at most. A task takes the
+// parts of its own one after the other, and then the last ones of others': memory is read in long
+// streams, and a core that is slower, or busy elsewhere, holds up the others by at most a part.
+struct InStretches {
+  size_t count;
+  size_t n_parts;  // 1 to StretchLeft::kMostParts
+};
+
+// Calls body(begin, end, task) on parts of [0, count). Which thread runs a part never changes a
+// result: parts write disjoint outputs and no sum crosses them.
 template <typename Body>
-void parallel_ranges(const Threads& threads, size_t count, const Body& body) {
-  if (count == 0) return;
-  const size_t n_tasks = task_count(threads, count);
-  if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});
+void parallel_for(const Threads& threads, Even split, const Body& body) {
+  if (split.count == 0) return;
+  const size_t n_tasks = task_count(threads, split.count);
+  if (n_tasks <= 1) return body(size_t{0}, split.count, size_t{0});
   parallel_tasks(threads, n_tasks, [&](size_t task) {
-    const Range r = split_range(count, n_tasks, task);
+    const Range r = split_range(split.count, n_tasks, task);
     body(r.begin, r.end, task);
   });
 }
 
-// The same on parts of part_size, the last one shorter, of which each task takes one after the
-// other: where a core is slower than the rest, or busy elsewhere, the others take more.
 template <typename Body>
-void parallel_parts(const Threads& threads, size_t count, size_t part_size, const Body& body) {
+void parallel_for(const Threads& threads, InParts split, const Body& body) {
+  const auto [count, part_size] = split;
   if (count == 0) return;
   const size_t n_parts = (count + part_size - 1) / part_size;
   const size_t n_tasks = task_count(threads, n_parts);
@@ -68,9 +89,9 @@ void parallel_parts(const Threads& threads, size_t count, size_t part_size, cons
   std::atomic<size_t> n_taken = 0;
   parallel_tasks(threads, n_tasks, [&](size_t task) {
     for (size_t i = n_taken++; i < n_parts; i = n_taken++) {
-      const size_t begin = i * part_size;
-      const size_t end = begin + part_size;
-      body(begin, end < count ? end : count, task);
+      const size_t begin = i * split.part_size;
+      const size_t end = begin + split.part_size;
+      body(begin, end < split.count ? end : split.count, task);
     }
   });
 }
@@ -108,10 +129,7 @@ class alignas(64) StretchLeft {
 // What is kept of each is on the caller's stack.
 inline constexpr size_t kMostStretches = 16;
 
-// Calls body(begin, end, task) on parts of [0, count). Each task has a stretch of n_parts parts
-// that differ in length by one at most. A task takes the parts of its own one after the other, and
-// then the last ones of others': memory is read in long streams, and a core that is slower, or busy
-// elsewhere, holds up the others by no more than a part. Not inlined, because of its frame.
+// The work of InStretches. Not inlined, because of its frame.
 template <typename Body>
 [[gnu::noinline]] void share_stretches(const Threads& threads, size_t count, size_t n_tasks,
                                        size_t n_parts, const Body& body) {
@@ -132,16 +150,15 @@ template <typename Body>
   });
 }
 
-// 1 <= n_parts <= StretchLeft::kMostParts. More tasks than kMostStretches have a part each, as in
-// parallel_ranges.
+// More tasks than kMostStretches have a part each, as with Even.
 template <typename Body>
-void parallel_stretches(const Threads& threads, size_t count, size_t n_parts, const Body& body) {
-  CRIA_ASSERT(n_parts >= 1 && n_parts <= StretchLeft::kMostParts);
-  if (count == 0) return;
-  const size_t n_tasks = task_count(threads, count);
-  if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});
-  if (n_tasks > kMostStretches) return parallel_ranges(threads, count, body);
-  share_stretches(threads, count, n_tasks, n_parts, body);
+void parallel_for(const Threads& threads, InStretches split, const Body& body) {
+  CRIA_ASSERT(split.n_parts >= 1 && split.n_parts <= StretchLeft::kMostParts);
+  if (split.count == 0) return;
+  const size_t n_tasks = task_count(threads, split.count);
+  if (n_tasks <= 1) return body(size_t{0}, split.count, size_t{0});
+  if (n_tasks > kMostStretches) return parallel_for(threads, Even{split.count}, body);
+  share_stretches(threads, split.count, n_tasks, split.n_parts, body);
 }
 
 }  // namespace cria

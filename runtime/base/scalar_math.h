@@ -62,6 +62,16 @@ inline constexpr float kGeluSlope = 1.5957691216f;
   return n * kLn2 + 2.0 * s * sum;
 }
 
+// ln(1 + e^x), for all that floats can be told apart by.
+[[nodiscard]] inline float softplus(float x) {
+  // Beyond these, the result is x, or e^x but for its square.
+  constexpr float kHigh = 20.0f;
+  constexpr float kLow = -15.0f;
+  if (x > kHigh) return x;
+  const double e = static_cast<double>(exp_f32(x));
+  return static_cast<float>(x < kLow ? e - 0.5 * e * e : ln(1.0 + e));
+}
+
 struct SinCos {
   double sine;
   double cosine;

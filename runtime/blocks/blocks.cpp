@@ -1,10 +1,12 @@
 #include "runtime/blocks/blocks.h"
 
 #include "runtime/blocks/attention/attention.h"
+#include "runtime/blocks/delta_rule/delta_rule.h"
 #include "runtime/blocks/dense/dense.h"
 #include "runtime/blocks/experts/experts.h"
 #include "runtime/blocks/latent/latent.h"
 #include "runtime/blocks/short_convolution/short_convolution.h"
+#include "runtime/blocks/state_space/state_space.h"
 
 namespace cria {
 namespace {
@@ -20,6 +22,8 @@ constexpr MixerRow kMixers[] = {
 #endif
 #if CRIA_WITH_RECURRENT
     {format::Mixer::kShortConvolution, {short_convolution::forward, nullptr}},
+    {format::Mixer::kDeltaRule, {delta_rule::forward, nullptr}},
+    {format::Mixer::kStateSpace, {state_space::forward, nullptr}},
 #endif
 };
 

@@ -38,7 +38,7 @@ void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& we
   const size_t width = s.model().d_model;
   const bool has_mean = kHasVariants && norm == format::Norm::kLayerNorm;
   const auto kernel = has_mean ? s.kernels.variants.layer_norm : s.kernels.rms_norm;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       kernel(x + i * width, weight.values(), width, epsilon, y + i * width);
     }
@@ -48,7 +48,7 @@ void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& we
 void normalize_heads(const Step& s, float epsilon, const Tensor* weight, size_t n_heads,
                      size_t head_dim, float* x) {
   if (weight == nullptr) return;
-  parallel_ranges(s.threads, s.n() * n_heads, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n() * n_heads}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       float* head = x + i * head_dim;
       s.kernels.rms_norm(head, weight->values(), head_dim, epsilon, head);
@@ -65,7 +65,7 @@ void rotate(const Step& s, uint8_t table, size_t n_heads, size_t head_dim, float
   const size_t n_pairs = m.rope_tables[table].n_pairs;
   // Heads that are turned as a whole stand side by side.
   const size_t at_once = 2 * n_pairs == head_dim ? n_heads : 1;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       const float* cosines = s.cosines + i * per_row + first;
       for (size_t head = 0; head < n_heads; head += at_once) {

@@ -53,7 +53,7 @@ template <typename Body>
 void for_values(const Step& s, size_t n_values, const Body& body) {
   constexpr size_t kBlock = 1024;
   const size_t n_blocks = (n_values + kBlock - 1) / kBlock;
-  parallel_ranges(s.threads, n_blocks, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{n_blocks}, [&](size_t begin, size_t end, size_t /*task*/) {
     const size_t to = end * kBlock;
     body(begin * kBlock, to < n_values ? to : n_values);
   });

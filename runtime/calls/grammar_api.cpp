@@ -43,7 +43,7 @@ struct Order {
   std::string_view tools;
   std::string_view name;
   const std::string_view* only;
-  GrammarWishes wishes;
+  GrammarDemands demands;
 };
 
 struct Sizes {
@@ -69,10 +69,10 @@ Status read_order(const cria_call_order& given, Order* order, ToolRefusal* refus
   if (order->tools.empty()) order->tools = "[]";
   order->name = {given.name, given.n_name};
   order->only = given.choice == CRIA_TOOLS_NAMED ? &order->name : nullptr;
-  order->wishes = {given.choice != CRIA_TOOLS_NONE, given.choice >= CRIA_TOOLS_REQUIRED,
-                   given.one_call != 0, given.thinks != 0};
+  order->demands = {given.choice != CRIA_TOOLS_NONE, given.choice >= CRIA_TOOLS_REQUIRED,
+                    given.one_call != 0, given.thinks != 0};
   if (check_call_format(order->stored, &order->form) != nullptr) return Status::kCorrupt;
-  const char* const reason = check_grammar_form(order->form, order->wishes.must_call);
+  const char* const reason = check_grammar_form(order->form, order->demands.must_call);
   if (reason == nullptr) return Status::kOk;
   refusal->refusal.reason = reason;
   return Status::kUnsupported;
@@ -96,9 +96,10 @@ uint32_t id_of(const Order& order) {
   hash.update(order.stored.data(), order.stored.size());
   hash.update(order.tools.data(), order.tools.size());
   hash.update(order.name.data(), order.name.size());
-  const uint8_t wishes[] = {order.wishes.may_call, order.wishes.must_call, order.wishes.one_call,
-                            order.wishes.may_think, order.only != nullptr};
-  hash.update(wishes, sizeof wishes);
+  const uint8_t demands[] = {order.demands.may_call, order.demands.must_call,
+                             order.demands.one_call, order.demands.may_think,
+                             order.only != nullptr};
+  hash.update(demands, sizeof demands);
   return static_cast<uint32_t>(hash.digest());
 }
 
@@ -107,18 +108,18 @@ Status compile(const Order& order, std::span<uint8_t> memory, json::ToolEntry* e
   json::SchemaTables tables = {};
   CRIA_TRY(json::open_tables(order.tools, memory, &tables, &refusal->refusal));
   uint32_t n_tools = 0;
-  const bool has_calls = order.wishes.may_call && order.form.kind != format::CallKind::kNoCalls;
+  const bool has_calls = order.demands.may_call && order.form.kind != format::CallKind::kNoCalls;
   CRIA_TRY(
       compile_tools({&order.form, order.only, has_calls}, &tables, entries, &n_tools, refusal));
-  if (n_tools == 0 && order.wishes.must_call) {
+  if (n_tools == 0 && order.demands.must_call) {
     const bool is_named = order.only != nullptr;
     refusal->refusal = {0, is_named ? "has no tool of that name" : "has no tools", {}};
     return Status::kUnsupported;
   }
-  GrammarWishes wishes = order.wishes;
-  wishes.may_call = wishes.may_call && n_tools > 0;
+  GrammarDemands demands = order.demands;
+  demands.may_call = demands.may_call && n_tools > 0;
   json::Rules& rules = grammar->rules;
-  CRIA_TRY(make_rules(grammar->form, wishes, &rules, &grammar->beginnings));
+  CRIA_TRY(make_rules(grammar->form, demands, &rules, &grammar->beginnings));
   rules.tools = entries;
   rules.n_tools = n_tools;
   grammar->masks.schema = tables.schema;
@@ -146,7 +147,7 @@ Status make(std::span<uint8_t> memory, const cria_json_vocabulary& vocabulary, c
     return Status::kCorrupt;
   }
   CRIA_TRY(compile(order, {tables, static_cast<size_t>(sizes.tables)}, entries, g, refusal));
-  g->must_call = order.wishes.must_call;
+  g->must_call = order.demands.must_call;
   CRIA_TRY(take_marked(order.form, vocabulary, sizes.marked, &arena, &g->marked));
   CRIA_TRY(json::take_masks(vocabulary, sizes.marked.longest, &arena, &g->masks));
   g->masks.marked = &g->marked;

@@ -33,8 +33,8 @@ bool starts_end_with_blanks(const CallFormat& form) {
 // Rules are made from the last to the first: what follows a rule is there, or has its place.
 class RuleMaker {
  public:
-  RuleMaker(const CallFormat& form, const GrammarWishes& wishes, Rules* rules)
-      : form_(form), wishes_(wishes), rules_(rules) {}
+  RuleMaker(const CallFormat& form, const GrammarDemands& demands, Rules* rules)
+      : form_(form), demands_(demands), rules_(rules) {}
 
   Status make(Beginnings* beginnings);
 
@@ -60,7 +60,7 @@ class RuleMaker {
   uint8_t text(std::string_view text, uint8_t next);
   uint8_t texts_of(CallString list, uint8_t next);
   [[nodiscard]] bool has(CallString string) const { return !form_.text(string).empty(); }
-  [[nodiscard]] bool may_repeat() const { return !wishes_.one_call; }
+  [[nodiscard]] bool may_repeat() const { return !demands_.one_call; }
 
   uint8_t keys(std::string_view before, CallString list, std::string_view behind, uint8_t next);
   uint8_t object(uint8_t next, Place place);
@@ -80,7 +80,7 @@ class RuleMaker {
   void settle_ends();
 
   const CallFormat& form_;
-  GrammarWishes wishes_;
+  GrammarDemands demands_;
   Rules* rules_;
   bool is_full_ = false;
   uint8_t first_branch_ = 0;
@@ -453,7 +453,7 @@ Status RuleMaker::make(Beginnings* beginnings) {
   const uint8_t start = reserve();
   after_ = has_start && may_repeat() && ends_blocks ? fork({end_, blanks(start)}) : end_;
   uint8_t marked = json::kNeverRule;
-  if (has_start && wishes_.may_call) {
+  if (has_start && demands_.may_call) {
     marked = calls();
     begin_branches();
     for (std::string_view rest = form_.text(CallString::kStart); !rest.empty();) {
@@ -463,7 +463,7 @@ Status RuleMaker::make(Beginnings* beginnings) {
     end_branches(start, RuleKind::kTexts);
   }
   uint8_t bare = json::kNeverRule;
-  if (is_bare && wishes_.may_call) {
+  if (is_bare && demands_.may_call) {
     bare = form_.kind == CallKind::kPython ? functions(Place::kBare) : objects(Place::kBare);
   }
   const bool has_blanks = form_.kind == CallKind::kJson || form_.kind == CallKind::kPython ||
@@ -472,7 +472,7 @@ Status RuleMaker::make(Beginnings* beginnings) {
   const uint8_t text = free_text(true, found, json::kNeverRule);
   *beginnings = {text, text, text};
   const bool thinks = has(CallString::kThinkingEnd);
-  if (!wishes_.must_call) {
+  if (!demands_.must_call) {
     if (is_bare) {
       beginnings->closed = opening(bare, text);
       if (thinks) beginnings->thinking = free_text(true, found, beginnings->closed);
@@ -485,7 +485,7 @@ Status RuleMaker::make(Beginnings* beginnings) {
       behind_thinking = fork({last, blanks(texts_of(CallString::kAnswerEnd, last))});
     }
     *beginnings = {first, first, text};
-    if (thinks && wishes_.may_think) {
+    if (thinks && demands_.may_think) {
       beginnings->thinking = free_text(false, found, behind_thinking);
       if (has(CallString::kThinkingBegin)) {
         beginnings->closed =
@@ -545,9 +545,9 @@ const char* check_grammar_form(const CallFormat& form, bool must_call) {
   return nullptr;
 }
 
-Status make_rules(const CallFormat& form, const GrammarWishes& wishes, Rules* rules,
+Status make_rules(const CallFormat& form, const GrammarDemands& demands, Rules* rules,
                   Beginnings* beginnings) {
-  return RuleMaker(form, wishes, rules).make(beginnings);
+  return RuleMaker(form, demands, rules).make(beginnings);
 }
 
 }  // namespace cria::calls

@@ -7,7 +7,7 @@
 
 namespace cria::calls {
 
-struct GrammarWishes {
+struct GrammarDemands {
   bool may_call;   // else what would begin a call is nothing
   bool must_call;  // else text may come first, or alone
   bool one_call;
@@ -26,7 +26,7 @@ struct Beginnings {
 [[nodiscard]] const char* check_grammar_form(const CallFormat& form, bool must_call);
 
 // kUnsupported for a form whose texts have no room.
-[[nodiscard]] Status make_rules(const CallFormat& form, const GrammarWishes& wishes,
+[[nodiscard]] Status make_rules(const CallFormat& form, const GrammarDemands& demands,
                                 json::Rules* rules, Beginnings* beginnings);
 
 // What stands in no string of arguments; empty: there is nothing.

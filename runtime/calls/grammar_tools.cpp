@@ -90,12 +90,12 @@ Status ToolCompiler::read_name(uint32_t tool, json::TextPart* name) {
     is_plain = is_plain && is_name_byte(utf8[0]);
   }
   if (n_bytes == 0 || n_bytes > kMostNameBytes) {
-    return refuse(value, "name", "has not 1 to 128 bytes");
+    return refuse(value, "name", "must have 1 to 128 bytes");
   }
   if (!is_plain && what_.form->kind != CallKind::kJson) {
     return refuse(value, "name",
-                  "has more than letters, digits, - _ . and /, which the model's form of calls "
-                  "cannot write");
+                  "has other characters than letters, digits, - _ . and /, which the model's form "
+                  "of calls cannot write");
   }
   uint32_t hash = 0;
   *name = json::put_name(tables_, value, &hash);
@@ -288,7 +288,7 @@ bool ToolCompiler::has_text(uint32_t id, TagValue in_tags) const {
 Status ToolCompiler::compile(json::ToolEntry* entries, uint32_t* n_entries) {
   *n_entries = 0;
   if (tables_->text.kind(Tools::kList) != '[') {
-    return refuse(Tools::kList, {}, "is no list of tools");
+    return refuse(Tools::kList, {}, "is not a list of tools");
   }
   tables_->excluded = mark_.empty() ? '\0' : mark_.front();
   for (uint32_t i = tools_.next_tool(Tools::kList); i != kNone; i = tools_.next_tool(i)) {
@@ -308,7 +308,7 @@ Status ToolCompiler::compile(json::ToolEntry* entries, uint32_t* n_entries) {
   for (uint32_t i = 1; i < *n_entries; ++i) {
     if (schema_->part(entries[i].name) != schema_->part(entries[i - 1].name)) continue;
     refusal_->tool = schema_->part(entries[i].name);
-    return refuse(Tools::kList, "name", "stands twice");
+    return refuse(Tools::kList, "name", "appears twice");
   }
   return Status::kOk;
 }

@@ -93,7 +93,7 @@ void begin_answer(cria_chat* c) {
 }
 
 Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria_chat_piece* piece,
-            cria_turn* turn) {
+            cria_batch_entry* entry) {
   if (c->phase == ChatPhase::kIdle || !is_plan_read(*c)) return Status::kInvalidArgument;
   CRIA_TRY(from_public(cria_sample(w, c->session, &sampling, &c->last_token)));
   *piece = {CRIA_NO_TOKEN, c->memory.piece, 0, 0, CRIA_CHAT_ANSWERED};
@@ -122,7 +122,7 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
     return end(true, CRIA_CHAT_FULL);
   }
   c->n_read += c->n_next - 1;
-  give_turn(c, turn);
+  give_entry(c, entry);
   return Status::kOk;
 }
 
@@ -178,18 +178,18 @@ Status answer(cria_chat* c, cria_workspace* w, const Question& question,
               const cria_chat_options& options, cria_chat_result* result) {
   const uint64_t n_read = c->n_read;
   const uint64_t n_dropped = c->n_dropped;
-  cria_turn turn;
+  cria_batch_entry entry;
   cria_chat_piece piece = {};
-  CRIA_TRY(ask_question(c, w, question, &turn));
+  CRIA_TRY(ask_question(c, w, question, &entry));
   do {
-    Status status = from_public(cria_step(w, &turn, 1));
+    Status status = from_public(cria_step(w, &entry, 1));
     const bool is_speaking = c->phase == ChatPhase::kSpeaking;
     if (status == Status::kCancelled && is_speaking) {
       stop(c);
       piece = {CRIA_NO_TOKEN, nullptr, 0, 1, CRIA_CHAT_STOPPED};
       break;
     }
-    if (status == Status::kOk) status = next(c, w, options.sampling, &piece, &turn);
+    if (status == Status::kOk) status = next(c, w, options.sampling, &piece, &entry);
     if (status != Status::kOk) {
       abandon(c);
       return status;
@@ -242,21 +242,22 @@ cria_status cria_chat_keep(cria_chat* chat, size_t n_messages) {
 }
 
 cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
-                          size_t n_bytes, uint32_t max_tokens, cria_turn* turn) {
-  if (chat == nullptr || workspace == nullptr || turn == nullptr ||
+                          size_t n_bytes, uint32_t max_tokens, cria_batch_entry* entry) {
+  if (chat == nullptr || workspace == nullptr || entry == nullptr ||
       (text == nullptr && n_bytes != 0) || workspace->model != chat->session->model) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return to_public(cria::ask_question(chat, workspace, {text, n_bytes, false, max_tokens}, turn));
+  return to_public(cria::ask_question(chat, workspace, {text, n_bytes, false, max_tokens}, entry));
 }
 
 cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
-                           const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn) {
+                           const cria_sampling* sampling, cria_chat_piece* piece,
+                           cria_batch_entry* entry) {
   if (chat == nullptr || workspace == nullptr || sampling == nullptr || piece == nullptr ||
-      turn == nullptr || workspace->model != chat->session->model) {
+      entry == nullptr || workspace->model != chat->session->model) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return to_public(cria::next(chat, workspace, *sampling, piece, turn));
+  return to_public(cria::next(chat, workspace, *sampling, piece, entry));
 }
 
 void cria_chat_stop(cria_chat* chat) {

@@ -13,8 +13,8 @@ namespace {
 
 Status read(cria_chat* c, cria_workspace* w, const uint32_t* tokens, uint32_t n, uint32_t* n_read) {
   if (n == 0) return Status::kOk;
-  const cria_turn turn = {c->session, tokens, n, nullptr, {}};
-  CRIA_TRY(from_public(cria_step(w, &turn, 1)));
+  const cria_batch_entry entry = {c->session, tokens, n, nullptr, {}};
+  CRIA_TRY(from_public(cria_step(w, &entry, 1)));
   c->n_read += n;
   *n_read = n;
   return Status::kOk;

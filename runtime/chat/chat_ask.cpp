@@ -167,9 +167,9 @@ Status plan_question(cria_chat* c, cria_workspace* w, const Question& question) 
 
 }  // namespace
 
-void give_turn(cria_chat* c, cria_turn* turn) {
+void give_entry(cria_chat* c, cria_batch_entry* entry) {
   c->step_end = c->session->position + c->n_next;
-  *turn = {c->session, c->memory.next, c->n_next, nullptr, {}};
+  *entry = {c->session, c->memory.next, c->n_next, nullptr, {}};
 }
 
 bool is_plan_read(const cria_chat& c) { return c.session->position == c.step_end; }
@@ -195,7 +195,8 @@ void take_question_back(cria_chat* c) {
   show_messages(c);
 }
 
-Status ask_question(cria_chat* c, cria_workspace* w, const Question& question, cria_turn* turn) {
+Status ask_question(cria_chat* c, cria_workspace* w, const Question& question,
+                    cria_batch_entry* entry) {
   uint32_t first = 0;
   if (c->phase != ChatPhase::kIdle || !find_replaced(*c, question, &first)) {
     return Status::kInvalidArgument;
@@ -211,7 +212,7 @@ Status ask_question(cria_chat* c, cria_workspace* w, const Question& question, c
   }
   c->phase = ChatPhase::kReading;
   c->n_read += c->n_next;
-  give_turn(c, turn);
+  give_entry(c, entry);
   return Status::kOk;
 }
 

@@ -9,7 +9,7 @@
 namespace cria {
 
 // The step that reads what was planned.
-void give_turn(cria_chat* c, cria_turn* turn);
+void give_entry(cria_chat* c, cria_batch_entry* entry);
 
 // Whether what was planned has been read.
 [[nodiscard]] bool is_plan_read(const cria_chat& c);
@@ -29,6 +29,7 @@ struct Question {
 
 // Makes a question the newest message, and plans what is to be read. On an error everything is as
 // it was, but for exchanges that had to leave.
-Status ask_question(cria_chat* c, cria_workspace* w, const Question& question, cria_turn* turn);
+Status ask_question(cria_chat* c, cria_workspace* w, const Question& question,
+                    cria_batch_entry* entry);
 
 }  // namespace cria

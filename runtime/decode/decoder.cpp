@@ -37,7 +37,7 @@ void turn_position(const format::RopeTable& table, const float* rates, uint32_t 
 void find_angles(const Step& s, float* cosines) {
   const format::ModelScalars& m = s.model();
   const size_t per_row = size_t{2} * rope_pairs(m);
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       float* place = cosines + i * per_row;
       for (size_t t = 0; t < m.n_rope_tables; ++t) {
@@ -67,7 +67,7 @@ const float* before(const Step& s, const Layer& layer, TensorRole norm) {
 void add(const Step& s, const Layer& layer, TensorRole norm) {
   if (const Tensor* weight = layer.find(norm)) normalize(s, layer, *weight, s.block, s.block);
   const size_t width = s.model().d_model;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     s.kernels.add_scaled(s.x + begin * width, s.block + begin * width,
                          s.model().residual_multiplier, (end - begin) * width);
   });
@@ -140,7 +140,7 @@ Step begin_step(const cria_workspace& w, size_t n) {
 void embed(const Step& s, const Weights& weights) {
   const size_t width = s.model().d_model;
   const Tensor& embedding = *weights.find(TensorRole::kEmbedding);
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       float* x = s.x + i * width;
       unpack_row(embedding.shape, embedding.codes, embedding.scales, s.rows[i].token, x);

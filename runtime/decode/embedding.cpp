@@ -74,22 +74,22 @@ Status read_rows(cria_workspace* w, cria_session* s, std::span<const uint32_t> t
   const Pooling pooling = pooling_of(*w->model);
   const size_t most = std::min(w->n_rows, most_rows(*s));
   for (size_t first = 0; first < tokens.size();) {
-    cria_turn turn = {};
-    turn.session = s;
-    turn.tokens = tokens.data() + first;
-    turn.n_tokens = std::min(most, tokens.size() - first);
-    turn.hidden.instead_of_logits = 1;
-    const size_t end = first + turn.n_tokens;
+    cria_batch_entry entry = {};
+    entry.session = s;
+    entry.tokens = tokens.data() + first;
+    entry.n_tokens = std::min(most, tokens.size() - first);
+    entry.hidden.instead_of_logits = 1;
+    const size_t end = first + entry.n_tokens;
     const bool is_wanted = pooling == Pooling::kMean ||
                            (pooling == Pooling::kFirst && first == 0) ||
                            (pooling == Pooling::kLast && end == tokens.size());
     if (is_wanted) {
-      turn.hidden.rows = w->step.normed;
-      turn.hidden.n_rows = pooling == Pooling::kLast ? 1 : turn.n_tokens;
+      entry.hidden.rows = w->step.normed;
+      entry.hidden.n_rows = pooling == Pooling::kLast ? 1 : entry.n_tokens;
     }
-    CRIA_TRY(step(w, {&turn, 1}));
+    CRIA_TRY(step(w, {&entry, 1}));
     if (is_wanted)
-      add_rows(*w->model, turn.hidden.rows, turn.hidden.n_rows, end - turn.hidden.n_rows,
+      add_rows(*w->model, entry.hidden.rows, entry.hidden.n_rows, end - entry.hidden.n_rows,
                embedding);
     first = end;
   }

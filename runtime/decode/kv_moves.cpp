@@ -180,7 +180,7 @@ void drop_rows(const cria_workspace& w, const cria_session& s, size_t kind, cons
   if (cache.n_parts == 0) return;
   const DownMove down(s, kind, d.n, reinterpret_cast<float*>(w.scratch.data()));
   const size_t n_heads = size_t{cache.n_layers} * cache.n_heads;
-  parallel_ranges(w.threads, n_heads, [&](size_t begin, size_t last, size_t task) {
+  parallel_for(w.threads, Even{n_heads}, [&](size_t begin, size_t last, size_t task) {
     for (size_t head = begin; head < last; ++head) {
       if (has_gone_round(cache)) {
         down.turn_ring(cache.row(0, head, 0), d.n, task);

@@ -42,7 +42,7 @@ Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInp
 
   in->n_threads = or_default(config.n_threads, 1);
   in->prefill_chunk = or_default(config.prefill_chunk, kDefaultPrefillChunk);
-  in->max_turns = or_default(config.max_turns, 1);
+  in->max_entries = or_default(config.max_entries, 1);
   const uint32_t text = in->context < UINT32_MAX / kTextBytesPerPosition
                             ? in->context * kTextBytesPerPosition
                             : UINT32_MAX;
@@ -53,7 +53,7 @@ Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInp
                         in->n_snapshots <= CRIA_MAX_SNAPSHOTS;
   if (!is_valid) return Status::kInvalidArgument;
   if (in->prefill_chunk > in->context) in->prefill_chunk = in->context;
-  if (in->max_turns > in->prefill_chunk) in->max_turns = in->prefill_chunk;
+  if (in->max_entries > in->prefill_chunk) in->max_entries = in->prefill_chunk;
   return Status::kOk;
 }
 

@@ -72,7 +72,7 @@ Status make_workspace(const cria_model& model, const cria_config& config, std::s
   w->model = &model;
   w->threads = {plan.input.n_threads, config.parallel_for, config.parallel_context};
   w->n_rows = plan.input.prefill_chunk;
-  w->max_turns = plan.input.max_turns;
+  w->max_entries = plan.input.max_entries;
   w->progress = config.step_progress;
   w->progress_context = config.progress_context;
   w->scratch = {scratch, static_cast<size_t>(scratch_bytes(sizes))};

@@ -9,9 +9,9 @@
 
 namespace cria {
 
-// cria_step. Errors: kInvalidArgument for a turn that cannot be, kContextFull, kCancelled, the
+// cria_step. Errors: kInvalidArgument for an entry that cannot be, kContextFull, kCancelled, the
 // backend's; then every session is as before.
-[[nodiscard]] Status step(cria_workspace* w, std::span<const cria_turn> turns);
+[[nodiscard]] Status step(cria_workspace* w, std::span<const cria_batch_entry> entries);
 
 // Rows of a session that a chunk may hold: they are all written before the first of them is read,
 // and must not take the places of what that one attends to.

@@ -11,7 +11,7 @@ struct cria_workspace {
   const cria_model* model;
   cria::Threads threads;
   uint32_t n_rows;         // handled at once
-  uint32_t max_turns;      // whose logits are computed together
+  uint32_t max_entries;    // whose logits are computed together
   bool can_run;            // it has more than what text needs
   void* backend;           // the backend's own
   cria_progress progress;  // null: nobody asks

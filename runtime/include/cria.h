@@ -41,12 +41,12 @@ extern "C" {
   X(CRIA_INVALID_ARGUMENT, 1, "an argument is out of range or null")                             \
   X(CRIA_NOT_A_MODEL, 2, "not a cria model file")                                                \
   X(CRIA_UNSUPPORTED_VERSION, 3, "the file has another format version; convert the model again") \
-  X(CRIA_CORRUPT, 4, "the file is damaged: a checksum or a zero byte does not hold")             \
+  X(CRIA_CORRUPT, 4, "the file is damaged: a checksum or a reserved byte is wrong")              \
   X(CRIA_TRUNCATED, 5, "the file is shorter than its header says")                               \
   X(CRIA_READ_FAILED, 6, "the source could not be read")                                         \
   X(CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")                    \
   X(CRIA_MISALIGNED, 8, "memory or mapped source is not aligned to 64 bytes")                    \
-  X(CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model so")                       \
+  X(CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model with these options")       \
   X(CRIA_NO_TOKENIZER, 10, "the model file holds no tokenizer")                                  \
   X(CRIA_NO_CHAT_TEMPLATE, 11, "the model file holds no chat template")                          \
   X(CRIA_TEXT_TOO_LONG, 12, "the text is longer than the workspace was planned for")             \
@@ -56,10 +56,10 @@ extern "C" {
   X(CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")             \
   X(CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")                       \
   X(CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")                              \
-  X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, for text alone")          \
+  X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, only for text")           \
   X(CRIA_CANCELLED, 20, "the caller's hook stopped it")                                          \
   X(CRIA_FORGOTTEN, 21, "the sliding window's KV cache no longer holds what is needed")          \
-  X(CRIA_REFUSED_BY_TEMPLATE, 22, "the model's chat template takes no such conversation")
+  X(CRIA_REFUSED_BY_TEMPLATE, 22, "the model's chat template does not allow this conversation")
 
 typedef enum cria_status {
 #define CRIA_STATUS_VALUE(name, value, text) name = value,
@@ -313,7 +313,7 @@ typedef struct cria_config {
   /* Of a workspace; of loading too: n_threads and parallel_for. None changes a bit of a result. */
   uint32_t n_threads;      /* tasks work is split into; 0: 1 */
   uint32_t prefill_chunk;  /* tokens handled at once; 0: 64, at most the context */
-  uint32_t max_turns;      /* turns of a step whose logits are computed together, at most
+  uint32_t max_entries;    /* entries of a step whose logits are computed together, at most
                               prefill_chunk; 0: 1. A step may have more, and then reads the output
                               matrix more often */
   uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
@@ -586,22 +586,22 @@ cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const
 /* Rows after the last norm. In a library that was built without them, all members must be zero:
  * else CRIA_UNSUPPORTED. */
 typedef struct cria_hidden {
-  float* rows;   /* null, or those of a turn's last n_rows tokens, [n_rows][cria_d_model] */
-  size_t n_rows; /* 1 to the turn's n_tokens; 0 where rows is null */
+  float* rows;   /* null, or those of an entry's last n_rows tokens, [n_rows][cria_d_model] */
+  size_t n_rows; /* 1 to the entry's n_tokens; 0 where rows is null */
   uint8_t instead_of_logits; /* nonzero: the output matrix is not read, and the session has no
                                 logits afterwards; all_logits must be null */
   uint8_t reserved[7];
 } cria_hidden;
 
 /* What one session has to do in a step. */
-typedef struct cria_turn {
+typedef struct cria_batch_entry {
   cria_session* session;
   const uint32_t* tokens; /* appended to its context, as by cria_prefill */
   size_t n_tokens;        /* >= 1 */
   float* all_logits;      /* null, or the logits that follow every token,
                              [n_tokens][cria_vocab_size] */
   cria_hidden hidden;     /* what it gives besides; zero: nothing */
-} cria_turn;
+} cria_batch_entry;
 
 /* Does cria_prefill for several sessions of one model, each once. Their tokens go through the
  * matrices together, so that weights are read once for all. Each session gets the bits that it
@@ -610,8 +610,8 @@ typedef struct cria_turn {
  * On an error all contexts and logits are as before, with two exceptions:
  *   - CRIA_BACKEND_FAILED may change logits
  *   - a sliding-window session may begin anew, at position 0, or have forgotten more of its past.
- *     This happens only if its ring has wrapped and its turn has more tokens than prefill_chunk */
-cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
+ *     This happens only if its ring has wrapped and its entry has more tokens than prefill_chunk */
+cria_status cria_step(cria_workspace* workspace, const cria_batch_entry* entries, size_t n_entries);
 
 /* Embeddings --------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
  *
  * A chat remembers the messages of a conversation, keeps its session's context filled with them,
  * and makes room there when it is full. It computes nothing itself: it gives the tokens that the
- * model has to read as a turn for cria_step. So a server can answer many chats together. A program
- * with one conversation calls cria_chat_answer and is done.
+ * model has to read as an entry for cria_step. So a server can answer many chats together. A
+ * program with one conversation calls cria_chat_answer and is done.
  *
  *   cria_chat_required(session, &config, &n_bytes);
  *   cria_chat_make(memory, n_bytes, workspace, session, &config, &chat);
@@ -155,10 +155,10 @@ cria_status cria_chat_answer_instead(cria_chat* chat, cria_workspace* workspace,
 /* Adds a question and says what has to be read for it. If the step fails, cria_chat_abandon takes
  * the question back.
  *   - text: null: no question is added, and the newest one is answered, as above
- *   - turn: receives the turn for cria_step, valid until the chat is used again
+ *   - entry: receives the entry for cria_step, valid until the chat is used again
  * Errors: as above. */
 cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
-                          size_t n_bytes, uint32_t max_tokens, cria_turn* turn);
+                          size_t n_bytes, uint32_t max_tokens, cria_batch_entry* entry);
 
 /* What came of a step. text is valid until the chat is used again. */
 typedef struct cria_chat_piece {
@@ -174,7 +174,8 @@ typedef struct cria_chat_piece {
  * Errors:
  *   - CRIA_INVALID_ARGUMENT: no answer is being made, or the step before has not been done */
 cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
-                           const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn);
+                           const cria_sampling* sampling, cria_chat_piece* piece,
+                           cria_batch_entry* entry);
 
 /* Ends an answer where it is. Its text so far stays in the conversation. */
 void cria_chat_stop(cria_chat* chat);

@@ -290,7 +290,7 @@ Status PatternReader::read_class(Fragment* fragment) {
     }
     if (is_class) return refuse("has a range from a class");
     CRIA_TRY(class_item(negated, &last, &is_class));
-    if (is_class || last < first) return refuse("has a range that is none");
+    if (is_class || last < first) return refuse("has a range that ends before it begins");
     add_range(first, last);
   }
   merge(first_range);
@@ -324,7 +324,7 @@ Status PatternReader::atom(Fragment* fragment) {
     case '^':
     case '$':
       at_ = begin;
-      return refuse("has ^ or $ inside of it, which is not supported");
+      return refuse("has ^ or $ inside, which is not supported");
     case ']':
     case '}':
       at_ = begin;
@@ -407,7 +407,8 @@ Status PatternReader::quantifier(uint32_t begin, Fragment* fragment) {
         if (!endless) CRIA_TRY(number(&most));
       }
       if (peek() != '}') return refuse("has a repetition that does not end");
-      if (!endless && most < least) return refuse("has a repetition of fewer than its least");
+      if (!endless && most < least)
+        return refuse("has a repetition whose most is less than its least");
       break;
     default:
       return Status::kOk;
@@ -449,7 +450,7 @@ Status PatternReader::read_all(Fragment* whole) {
     if (c == '$' && depth == 0) {
       static_cast<void>(take());
       if (peek() != kEnd && peek() != '|') {
-        return refuse("has ^ or $ inside of it, which is not supported");
+        return refuse("has ^ or $ inside, which is not supported");
       }
       anchored = true;
     }

@@ -236,13 +236,12 @@ Status Compiler::read_keywords(uint32_t value, Found* found) {
     const auto* const known = std::find(std::begin(kNames), std::end(kNames), raw);
     if (known != std::end(kNames)) {
       uint32_t& at = found->value[known - std::begin(kNames)];
-      if (at != kNone) return refuse(name, raw, "stands twice");
+      if (at != kNone) return refuse(name, raw, "appears twice");
       at = name + 1;
     } else if (!is_ignored(raw)) {
       if (!is_lenient_) return refuse(name, raw, "is not supported");
     } else if (raw == kId && value != tables_->root) {
-      return refuse(name, raw,
-                    "inside of the schema is not supported: references would mean others");
+      return refuse(name, raw, "is supported only at the top of the schema");
     }
   }
   return Status::kOk;
@@ -250,7 +249,7 @@ Status Compiler::read_keywords(uint32_t value, Found* found) {
 
 Status Compiler::look_up(uint32_t reference, uint32_t* target) {
   if (++n_references_ > kMostReferences) {
-    return refuse(reference, kNames[kRef], "stands too often", Status::kTextTooLong);
+    return refuse(reference, kNames[kRef], "appears too often", Status::kTextTooLong);
   }
   const char* const problem = follow_reference(*tables_, text_.raw(reference), &n_items_, target);
   return problem == nullptr ? Status::kOk : refuse(reference, kNames[kRef], problem);
@@ -268,7 +267,7 @@ Status Compiler::node_of(uint32_t value, uint32_t* node) {
     };
     const char kind = text_.kind(value);
     if (kind == 't' || kind == 'f') return found_node(kind == 't' ? kAnyNode : kNeverNode);
-    if (kind != '{') return refuse(value, {}, "is no schema: an object, true or false");
+    if (kind != '{') return refuse(value, {}, "is not a schema: an object, true or false");
     if (tables_->node_of[value] != kNone) return found_node(tables_->node_of[value]);
     uint32_t reference = kNone;
     for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
@@ -285,7 +284,7 @@ Status Compiler::node_of(uint32_t value, uint32_t* node) {
     Found found;
     CRIA_TRY(read_keywords(value, &found));
     CRIA_TRY(alone(found, kRef, kRef));
-    if (text_.kind(reference) != '"') return refuse(reference, kNames[kRef], "is no string");
+    if (text_.kind(reference) != '"') return refuse(reference, kNames[kRef], "is not a string");
     CRIA_TRY(look_up(reference, &value));
   }
   return refuse(value, kNames[kRef], "points to references for ever, or to more than 64");
@@ -297,10 +296,10 @@ Status Compiler::alone(const Found& found, Keyword keyword, Keyword also) {
     if (found.value[k] == kNone || k == keyword || k == also) continue;
     if (k == kNullable && also == kType && found.has(kType)) continue;
     return refuse(found.value[k], kNames[k],
-                  keyword == kRef ? "stands beside $ref, which is not supported"
+                  keyword == kRef ? "is not supported beside $ref"
                   : keyword == kEnum || keyword == kConst
-                      ? "stands beside enum or const, which is not supported"
-                      : "stands beside anyOf, oneOf or allOf, which is not supported");
+                      ? "is not supported beside enum or const"
+                      : "is not supported beside anyOf, oneOf or allOf");
   }
   return Status::kOk;
 }
@@ -308,12 +307,12 @@ Status Compiler::alone(const Found& found, Keyword keyword, Keyword also) {
 Status Compiler::count(const Found& found, Keyword keyword, uint32_t* number) {
   const uint32_t value = found.value[keyword];
   if (value == kNone) return Status::kOk;
-  if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is no number");
+  if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is not a number");
   Decimal d = {};
   bool negative = false;
   const DecimalResult result = read_decimal(text_.raw(value), &d, &negative);
   if (negative || d.part != 0 || result != DecimalResult::kExact) {
-    return refuse(value, kNames[keyword], "is no whole number from zero on");
+    return refuse(value, kNames[keyword], "is not a whole number from zero on");
   }
   if (d.whole > kMostCount) {
     return refuse(value, kNames[keyword], "is larger than 2147483647", Status::kTextTooLong);
@@ -334,7 +333,8 @@ Status Compiler::read_types(const Found& found, uint32_t* kinds, bool* integers)
     const auto* const known = std::find_if(
         std::begin(kTypes), std::end(kTypes),
         [&](const TypeName& t) { return text_.kind(i) == '"' && t.name == text_.raw(i); });
-    if (known == std::end(kTypes)) return refuse(i, kNames[kType], "has a value that is no type");
+    if (known == std::end(kTypes))
+      return refuse(i, kNames[kType], "has a value that is not a type");
     *kinds |= known->kind;
     if (known->kind == kNumber) (known->name == kInteger ? *integers : numbers) = true;
   }
@@ -398,7 +398,7 @@ Status Compiler::read_literals(const Found& found, Node* node) {
   CRIA_TRY(read_types(found, &kinds, &integers));
   node->first_literal = schema_->n_literals;
   if (is_enum) {
-    if (text_.kind(value) != '[') return refuse(value, kNames[kEnum], "is no list");
+    if (text_.kind(value) != '[') return refuse(value, kNames[kEnum], "is not a list");
     for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
       CRIA_TRY(read_literal(found, kinds, integers, i, node));
     }
@@ -415,7 +415,7 @@ Status Compiler::read_literals(const Found& found, Node* node) {
 
 // The links to the schemas of a list.
 Status Compiler::read_schemas(uint32_t value, Keyword keyword, uint32_t* first, uint32_t* n) {
-  if (text_.kind(value) != '[') return refuse(value, kNames[keyword], "is no list of schemas");
+  if (text_.kind(value) != '[') return refuse(value, kNames[keyword], "is not a list of schemas");
   *first = schema_->n_links;
   for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
     uint32_t node = 0;
@@ -430,7 +430,7 @@ Status Compiler::read_options(const Found& found, Keyword keyword, Node* node) {
   const uint32_t value = found.value[keyword];
   CRIA_TRY(alone(found, keyword, keyword));
   CRIA_TRY(read_schemas(value, keyword, &node->first_option, &node->n_options));
-  if (node->n_options == 0) return refuse(value, kNames[keyword], "is no list of schemas");
+  if (node->n_options == 0) return refuse(value, kNames[keyword], "is not a list of schemas");
   if (keyword == kAllOf && node->n_options > 1) {
     return refuse(value, kNames[keyword], "of more than one schema is not supported");
   }
@@ -474,11 +474,11 @@ Status Compiler::read_range(const Found& found, bool integers, Node* node) {
   for (const Keyword keyword : kBounds) {
     const uint32_t value = found.value[keyword];
     if (value == kNone) continue;
-    if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is no number");
+    if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is not a number");
     Decimal d = {};
     bool negative = false;
     if (read_decimal(text_.raw(value), &d, &negative) != DecimalResult::kExact) {
-      return refuse(value, kNames[keyword], "has more than 18 digits behind the point");
+      return refuse(value, kNames[keyword], "has more than 18 digits after the point");
     }
     const bool exclusive = keyword == kExclusiveMinimum || keyword == kExclusiveMaximum;
     const bool is_minimum = keyword == kMinimum || keyword == kExclusiveMinimum;
@@ -526,7 +526,7 @@ const NumberFormat* Compiler::number_format(const Found& found) const {
 // A format's pattern is made once, for all that have it.
 Status Compiler::read_format(const Found& found, Node* node) {
   const uint32_t value = found.value[kFormat];  // behind its name
-  if (text_.kind(value) != '"') return refuse(value - 1, kNames[kFormat], "is no string");
+  if (text_.kind(value) != '"') return refuse(value - 1, kNames[kFormat], "is not a string");
   if (number_format(found) != nullptr && (node->kinds & kString) == 0) return Status::kOk;
   const uint32_t format = find_format(text_.raw(value));
   if (format == kFormats) {
@@ -534,7 +534,7 @@ Status Compiler::read_format(const Found& found, Node* node) {
     return refuse(value - 1, kNames[kFormat], "has a value that is not supported");
   }
   if (found.has(kPattern)) {
-    return refuse(value - 1, kNames[kFormat], "stands beside pattern, which is not supported");
+    return refuse(value - 1, kNames[kFormat], "is not supported beside pattern");
   }
   if (tables_->formats[format] == kNone) {
     CRIA_TRY(read_pattern_of(format_at(format).pattern, value, kFormat, node));
@@ -576,7 +576,7 @@ Status Compiler::read_string(const Found& found, Node* node) {
     CRIA_TRY(read_format(found, node));
   } else if (found.has(kPattern)) {
     const uint32_t value = found.value[kPattern];
-    if (text_.kind(value) != '"') return refuse(value, kNames[kPattern], "is no string");
+    if (text_.kind(value) != '"') return refuse(value, kNames[kPattern], "is not a string");
     CRIA_TRY(read_pattern_of(text_.raw(value), value, kPattern, node));
   }
   if (node->least_characters > node->most_characters) {
@@ -597,7 +597,7 @@ Status Compiler::read_array(const Found& found, Node* node) {
   node->items = kAnyNode;
   if (items == kNone) return Status::kOk;
   if (text_.kind(items) == '[') {
-    return refuse(items, kNames[kItems], "as a list is not supported: say prefixItems");
+    return refuse(items, kNames[kItems], "as a list is not supported; use prefixItems");
   }
   return node_of(items, &node->items);
 }
@@ -641,10 +641,11 @@ Property* Compiler::find_property(const Node& node, uint32_t n_sorted, std::stri
 Status Compiler::mark_required(const Found& found, uint32_t additional, Node* node) {
   const uint32_t value = found.value[kRequired];
   if (value == kNone) return Status::kOk;
-  if (text_.kind(value) != '[') return refuse(value, kNames[kRequired], "is no list");
+  if (text_.kind(value) != '[') return refuse(value, kNames[kRequired], "is not a list");
   const uint32_t n_sorted = node->n_properties;
   for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
-    if (text_.kind(i) != '"') return refuse(i, kNames[kRequired], "has a name that is no string");
+    if (text_.kind(i) != '"')
+      return refuse(i, kNames[kRequired], "has a name that is not a string");
     uint32_t hash = 0;
     const uint32_t n_text = schema_->n_text;
     const TextPart name = put_name(tables_, i, &hash);
@@ -668,7 +669,7 @@ Status Compiler::read_object(const Found& found, Node* node) {
   node->first_property = schema_->n_properties;
   if (properties != kNone) {
     if (text_.kind(properties) != '{') {
-      return refuse(properties, kNames[kProperties], "is no object of schemas");
+      return refuse(properties, kNames[kProperties], "is not an object of schemas");
     }
     uint32_t name = properties + 1;
     for (; name < text_.next(properties); name = text_.next(name + 1)) {
@@ -788,7 +789,7 @@ Status count_values(std::string_view text, SchemaCounts* counts, Refusal* refusa
   if (text.data() == nullptr) return Status::kOk;
   CRIA_TRY(read_schema_text(text, nullptr, counts, refusal));
   if (counts->n_patterns <= kMostPatterns) return Status::kOk;
-  *refusal = {0, "stands more than 256 times", kNames[kPattern]};
+  *refusal = {0, "appears more than 256 times", kNames[kPattern]};
   return Status::kTextTooLong;
 }
 
@@ -877,7 +878,7 @@ Status compile_schema(std::string_view text, std::span<uint8_t> memory, Schema* 
   }
   if (s.nodes[s.root].depth == kImpossible) {
     *refusal = {tables.n_values > 0 ? tables.text.offset(0) : 0,
-                "can be satisfied by no document, or by none that is nested 32 deep",
+                "allows no document, or only documents nested more than 32 deep",
                 {}};
     return Status::kUnsupported;
   }

@@ -48,7 +48,7 @@ Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part, Refusal
     if (kind == '{' || kind == '[') {
       const uint32_t twin = kind == '{' ? find_twin(*tables, i) : kNone;
       if (twin != kNone) {
-        *refusal = {text.offset(twin), "stands twice", text.raw(twin)};
+        *refusal = {text.offset(twin), "appears twice", text.raw(twin)};
         return Status::kUnsupported;
       }
       open[depth++] = {text.next(i), kind == '{', false, true};

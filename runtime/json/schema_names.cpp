@@ -123,7 +123,7 @@ const char* find_member(const SchemaTables& tables, uint32_t object, const PathR
                                           [&](const SchemaMember& m) { return order(m) < 0; });
   if (found == members.end() || order(*found) != 0) return kPointsToNothing;
   if (found + 1 != members.end() && order(found[1]) == 0) {
-    return "goes through a name that stands twice";
+    return "goes through a name that appears twice";
   }
   *value = found->name + 1;
   return nullptr;
@@ -175,7 +175,7 @@ const char* follow_reference(const SchemaTables& tables, std::string_view raw, u
     const PathReader name = path;
     uint32_t c = 0;
     while (c != kEnd && c != kBroken) c = path.take();
-    if (c == kBroken) return "has an escape that is none";
+    if (c == kBroken) return "has an unknown escape";
     if (text.kind(at) == '{') {
       if (const char* const problem = find_member(tables, at, name, &at)) return problem;
       continue;

@@ -34,7 +34,7 @@ class Settler {
     return status;
   }
   Status too_long(const Node& node) {
-    return refuse(node, "oneOf", "has alternatives that take too long to hold against each other",
+    return refuse(node, "oneOf", "has alternatives that take too long to compare",
                   Status::kTextTooLong);
   }
   Status flatten(uint32_t root);
@@ -191,7 +191,7 @@ Status Settler::check_one_of(const Node& node) {
           if (are_apart(schema_->nodes[a], schema_->nodes[b])) continue;
           if (tables_->n_compared > kMostCompared) return too_long(node);
           return refuse(node, "oneOf",
-                        "has alternatives that could hold together; say anyOf, or require a "
+                        "has alternatives that can be true together; use anyOf, or require a "
                         "property of different constants in each",
                         Status::kUnsupported);
         }

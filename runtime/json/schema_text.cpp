@@ -95,7 +95,7 @@ Status Reader::open() {
 }
 
 Status Reader::close() {
-  if (here() != (in_object() ? '}' : ']')) return refuse("is no JSON");
+  if (here() != (in_object() ? '}' : ']')) return refuse("is not JSON");
   ++at_;
   --depth_;
   if ((patterns_ >> depth_ & 1) != 0) counts_->n_alive += lengths_[depth_];
@@ -109,18 +109,18 @@ Status Reader::string() {
   ++counts_->n_strings;
   ++at_;
   while (here() != '"' || at_ >= text_.size()) {
-    if (at_ >= text_.size()) return refuse("is no JSON: a string does not end");
+    if (at_ >= text_.size()) return refuse("is not JSON: a string does not end");
     const char c = text_[at_];
     if (c == '\\') {
       CRIA_TRY(escape());
       continue;
     }
-    if (static_cast<uint8_t>(c) < 0x20) return refuse("is no JSON: a control character");
+    if (static_cast<uint8_t>(c) < 0x20) return refuse("is not JSON: a control character");
     const Utf8Char character = decode_utf8(text_.data() + at_, text_.size() - at_);
     const bool is_replacement =
         part_of(text_, at_, kReplacementBytes) == std::string_view(kReplacementText);
     if (character.code == kReplacementCharacter && !is_replacement) {
-      return refuse("is no UTF-8");
+      return refuse("is not UTF-8");
     }
     at_ += character.n_bytes;
   }
@@ -131,24 +131,25 @@ Status Reader::string() {
 Status Reader::escape() {
   uint32_t unit[2] = {};
   for (size_t i = 0; i < 2; ++i) {
-    if (text_.size() - at_ < 2 || text_[at_] != '\\') return refuse("is no JSON: half a character");
+    if (text_.size() - at_ < 2 || text_[at_] != '\\')
+      return refuse("is not JSON: half a character");
     const char c = text_[at_ + 1];
     if (c != 'u') {
-      if (i != 0) return refuse("is no JSON: half a character");
+      if (i != 0) return refuse("is not JSON: half a character");
       if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos) {
-        return refuse("is no JSON: an escape that there is not");
+        return refuse("is not JSON: an unknown escape");
       }
       at_ += 2;
       return Status::kOk;
     }
-    if (text_.size() - at_ < 2 + kHexDigits) return refuse("is no JSON: a string does not end");
+    if (text_.size() - at_ < 2 + kHexDigits) return refuse("is not JSON: a string does not end");
     for (size_t d = 0; d < kHexDigits; ++d) {
       const uint32_t digit = hex_value(static_cast<uint8_t>(text_[at_ + 2 + d]));
-      if (digit > 15) return refuse("is no JSON: an escape that there is not");
+      if (digit > 15) return refuse("is not JSON: an unknown escape");
       unit[i] = unit[i] << 4 | digit;
     }
     const bool is_low = unit[i] >= kFirstLow && unit[i] < kBehindSurrogates;
-    if (is_low != (i == 1)) return refuse("is no JSON: half a character");
+    if (is_low != (i == 1)) return refuse("is not JSON: half a character");
     at_ += 2 + kHexDigits;
     if (unit[0] < kFirstHigh || unit[0] >= kBehindSurrogates) break;
   }
@@ -164,21 +165,21 @@ Status Reader::number() {
   if (here() == '-') ++at_;
   const bool is_zero = here() == '0';
   const size_t begin = at_;
-  if (!digits() || (is_zero && at_ - begin > 1)) return refuse("is no JSON: a number");
+  if (!digits() || (is_zero && at_ - begin > 1)) return refuse("is not JSON: a malformed number");
   if (here() == '.') {
     ++at_;
-    if (!digits()) return refuse("is no JSON: a number");
+    if (!digits()) return refuse("is not JSON: a malformed number");
   }
   if (here() == 'e' || here() == 'E') {
     ++at_;
     if (here() == '+' || here() == '-') ++at_;
-    if (!digits()) return refuse("is no JSON: a number");
+    if (!digits()) return refuse("is not JSON: a malformed number");
   }
   return Status::kOk;
 }
 
 Status Reader::word(std::string_view word) {
-  if (part_of(text_, at_, word.size()) != word) return refuse("is no JSON");
+  if (part_of(text_, at_, word.size()) != word) return refuse("is not JSON");
   at_ += word.size();
   return Status::kOk;
 }
@@ -227,7 +228,7 @@ void Reader::count_format(std::string_view name) {
 }
 
 Status Reader::name() {
-  if (here() != '"') return refuse("is no JSON: a name is missing");
+  if (here() != '"') return refuse("is not JSON: a name is missing");
   const uint32_t index = counts_->n_values;
   const size_t begin = at_ + 1;
   add_value();
@@ -236,7 +237,7 @@ Status Reader::name() {
   end_scalar(index);
   count_member(part_of(text_, begin, at_ - 1 - begin));
   skip_space();
-  if (here() != ':') return refuse("is no JSON: a colon is missing");
+  if (here() != ':') return refuse("is not JSON: a colon is missing");
   ++at_;
   expects_ = Expects::kValue;
   return Status::kOk;
@@ -296,9 +297,9 @@ Status Reader::read() {
     const bool ends = at_ == text_.size();
     switch (expects_) {
       case Expects::kBehindValue:
-        if (depth_ == 0) return ends ? Status::kOk : refuse("is no JSON: something follows it");
+        if (depth_ == 0) return ends ? Status::kOk : refuse("is not JSON: something follows it");
         if (here() != ',') {
-          if (ends) return refuse("is no JSON: it ends too early");
+          if (ends) return refuse("is not JSON: it ends too early");
           CRIA_TRY(close());
           break;
         }
@@ -307,12 +308,12 @@ Status Reader::read() {
         break;
       case Expects::kFirstName:
       case Expects::kName:
-        if (ends) return refuse("is no JSON: it ends too early");
+        if (ends) return refuse("is not JSON: it ends too early");
         CRIA_TRY(here() == '}' && expects_ == Expects::kFirstName ? close() : name());
         break;
       default:
         if (ends) {
-          return refuse(counts_->n_values == 0 ? "is empty" : "is no JSON: it ends too early");
+          return refuse(counts_->n_values == 0 ? "is empty" : "is not JSON: it ends too early");
         }
         CRIA_TRY(here() == ']' && expects_ == Expects::kFirstItem ? close() : value());
         break;

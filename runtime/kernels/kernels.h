@@ -169,6 +169,30 @@ struct VariantKernels {
   Clip clip;
 };
 
+// What only layers with a state of fixed size compute; null where a build has none of them
+// (kHasBlocks). A state is [n_keys][n_values]. Sums begin with 0 and go over keys i, ascending.
+//
+// out[j] = sum over i of key[i] * state[i][j].
+using RecallValues = void (*)(const float* state, const float* key, size_t n_keys, size_t n_values,
+                              float* out);
+
+// What a position does to a state.
+struct StateUpdate {
+  float decay;
+  const float* key;    // [n_keys]
+  const float* value;  // [n_values]
+  const float* query;  // [n_keys]
+};
+// to[i][j] = from[i][j] * decay + key[i] * value[j]; out[j] = sum over i of query[i] * to[i][j].
+// to may be from; out is none of the arrays that are read.
+using AdvanceState = void (*)(const float* from, const StateUpdate& update, size_t n_keys,
+                              size_t n_values, float* to, float* out);
+
+struct StateKernels {
+  RecallValues recall_values;
+  AdvanceState advance_state;
+};
+
 // The product of each number format, by place_of.
 union Product {
   MatmulQ8 codes;    // of a format of integers
@@ -200,6 +224,7 @@ struct Kernels {
   WeightedSumF32 weighted_sum_f32;
   WeightedSumQ4 weighted_sum_q4;
   VariantKernels variants;
+  StateKernels states;
 };
 
 // Tiles that a product may take together, with more rows of activations than are given for its

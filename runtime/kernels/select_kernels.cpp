@@ -9,6 +9,7 @@ namespace cria {
 void override_scalar(Kernels* table, uint32_t /*isa_mask*/) {
   *table = kScalarKernels;
   if constexpr (kHasVariants) table->variants = kScalarVariants;
+  if constexpr (kHasBlocks) table->states = kScalarStates;
 }
 
 namespace {

@@ -76,7 +76,7 @@ Status load_chunks(const WeightLoading& from, const WeightPlaces& places, Range 
 
 Status load_weights(const WeightLoading& from, const WeightPlaces& places, const Weights& weights) {
   Status results[CRIA_MAX_THREADS] = {};
-  parallel_ranges(from.threads, from.index.n_chunks, [&](size_t begin, size_t end, size_t task) {
+  parallel_for(from.threads, Even{from.index.n_chunks}, [&](size_t begin, size_t end, size_t task) {
     results[task] = load_chunks(from, places, {begin, end}, task, weights);
   });
   for (const Status status : results) CRIA_TRY(status);

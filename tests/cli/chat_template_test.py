@@ -53,7 +53,7 @@ class ChatTemplates(unittest.TestCase):
         text = json.dumps(MESSAGES)
         self.assertEqual(tokenize_chat(cli.model(), "\ufeff" + text).out, tokenize_chat(cli.model(), text).out)
         for none in ("\ufeff\ufeff" + text, text + "\0", text + "\0]"):
-            self.expect_refused(cli.model(), none, "no JSON")
+            self.expect_refused(cli.model(), none, "not JSON")
 
     def test_metadata_says_why_tools_are_not_stored(self):
         path = cli.folder() / "shouted.jinja"
@@ -72,27 +72,27 @@ class ChatTemplates(unittest.TestCase):
         self.expect_ids(model, text % "26 Jul 2024", asked, "--closed")
         self.expect_ids(model, text % "05 Jan 2026", asked, "--closed", "--date", "2026-01-05")
         for day in ("2026-02-30", "today", "5", "2026-1-5"):
-            self.expect_refused(model, asked, "no day", cli.USAGE, ("--date", day))
+            self.expect_refused(model, asked, "give YYYY-MM-DD", cli.USAGE, ("--date", day))
         self.expect_refused(cli.model(), asked, "no date that can be changed", options=("--date", "2026-01-05"))
         info = json.loads(cli.cria("info", model, "--json").out)
         self.assertEqual(info["model"]["chat_template"], "file")
 
     def test_what_a_template_refuses(self):
         model = cli.model("--chat-template", str(TEMPLATES / "no_system.jinja"))
-        self.expect_refused(model, MESSAGES, "takes no such conversation with a system text")
+        self.expect_refused(model, MESSAGES, "takes no system text in this conversation")
         self.expect_refused(model, MESSAGES[2:], "takes no assistant's text in this place")
         chat = cli.cria("chat", model, "--system", "Be brief.", stdin="hello\n")
         self.assertEqual(chat.code, cli.BAD_INPUT)
-        self.assertIn("takes no such conversation with a system text", chat.err)
+        self.assertIn("takes no system text in this conversation", chat.err)
 
     def test_bad_messages(self):
-        for text, part in (("[", "is no JSON"), ("3", "no list"), ("[3]", "message 1 is no object"), ("[{}]", "has no role"),
+        for text, part in (("[", "is not JSON"), ("3", "not a list"), ("[3]", "message 1 is not an object"), ("[{}]", "has no role"),
                            ('[{"role":"user"}]', "has no content"), ('[{"role":"robot","content":"a"}]', "the role 'robot'"),
                            ('[{"role":"user","content":3}]', "neither a text"), ("[" * 100, "nested too deep"),
-                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "reads text alone"), ("[]", "needs a message"),
+                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "reads only text"), ("[]", "needs a message"),
                            ('[{"role":"user","content":"a","tool_calls":[{}]}]', "only an assistant"),
                            ('{"tools":{},"messages":[{"role":"user","content":"a"}]}', "tools must be a list"),
-                           ('[{"role":"user","content":"[[[[[[[[[[[[]"},3]', "message 2 is no object")):
+                           ('[{"role":"user","content":"[[[[[[[[[[[[]"},3]', "message 2 is not an object")):
             self.expect_refused(cli.model(), text, part)
 
     def test_many_messages_are_refused_in_time_that_grows_as_they_do(self):

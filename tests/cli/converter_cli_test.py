@@ -114,14 +114,15 @@ class Usage(Base):
         lines = done.stdout.splitlines()
         for line, parts in zip(lines, (("Llama", "LlamaForCausalLM", "Falcon3"), ("Mistral",), ("Granite",),
                                        ("Qwen2ForCausalLM", "Qwen2.5"), ("Qwen3ForCausalLM",), ("SmolLM3",),
-                                       ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "dense"),
+                                       ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "tiny-h"),
                                        ("GPT2LMHeadModel", "DistilGPT-2"), ("MixtralForCausalLM",), ("Qwen2MoeForCausalLM",),
                                        ("Qwen3MoeForCausalLM",), ("OlmoeForCausalLM",), ("GraniteMoeForCausalLM",),
                                        ("DeepseekV2ForCausalLM", "V2-Lite"), ("DeepseekV3ForCausalLM",), ("MiniCPMForCausalLM",),
                                        ("Ministral3ForCausalLM",), ("Ernie4_5ForCausalLM", "dense"), ("Exaone4ForCausalLM",),
                                        ("Olmo2ForCausalLM",), ("Olmo3ForCausalLM",), ("BitNetForCausalLM",),
                                        ("Gemma2ForCausalLM",), ("Gemma3ForCausalLM", "270M"),
-                                       ("Lfm2ForCausalLM", "1.2B"), ("Lfm2MoeForCausalLM", "8B-A1B")), strict=True):
+                                       ("Lfm2ForCausalLM", "1.2B"), ("Lfm2MoeForCausalLM", "8B-A1B"), ("Qwen3_5ForCausalLM",),
+                                       ("Qwen3_5MoeForCausalLM",), ("Qwen3NextForCausalLM",)), strict=True):
             for part in parts:
                 self.assertIn(part, line)
 
@@ -130,7 +131,7 @@ class Usage(Base):
         other.mkdir(exist_ok=True)
         (other / "config.json").write_text(json.dumps({"architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe"}))
         self.assert_refused(run(other, "-o", self.output), INVALID, "PhiMoEForCausalLM", "mixture of experts",
-                            "this converter reads Llama, Mistral, Granite, Qwen2, Qwen3, SmolLM3, Phi-3, Granite 4 (dense), GPT-2, Mixtral")
+                            "this converter reads Llama, Mistral, Granite, Qwen2, Qwen3, SmolLM3, Phi-3, Granite 4, GPT-2, Mixtral")
 
     def test_mistakes_are_usage_errors(self):
         for arguments, word in (([], "MODEL"), ([self.model], "--plan"), ([self.model, "-o", self.output, "--frob"], "--frob")):

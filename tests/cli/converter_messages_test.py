@@ -73,7 +73,7 @@ class Texts(Base):
         self.write("adapter_config.json", {"peft_type": "LORA"})
         done = self.convert("--quiet")
         self.assertEqual(done.returncode, DONE, done.stderr)
-        self.assertIn(b"an adapter lies beside the model", done.stderr)
+        self.assertIn(b"the folder also has an adapter", done.stderr)
         (self.model / "config.json").unlink()
         done = self.convert("--quiet")
         self.assertEqual(done.returncode, INVALID, done.stderr)

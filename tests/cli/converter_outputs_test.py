@@ -92,7 +92,7 @@ class Outputs(Base):
                 with self.subTest(path=path, **arguments):
                     done = self.convert(*arguments.get("arguments", ()), output=arguments.get("output"))
                     self.assertEqual(done.returncode, USAGE, done.stderr)
-                    self.assertRegex(done.stderr, b"not replaced; choose another name or remove it")
+                    self.assertRegex(done.stderr, b"that cria-convert made; choose another name or remove it")
         for name, content in others.items():
             self.assertEqual((self.model / name).read_bytes(), content)
         self.assertEqual((self.folder / "blobs/1").read_bytes(), b"kept")

@@ -209,7 +209,7 @@ class Chat(unittest.TestCase):
     def test_an_unknown_command_is_told(self):
         code, shown = cli.talk(lines=["/jump"])
         self.assertEqual(code, cli.DONE)
-        self.assertRegex(shown[0], r"\Acria: error: /jump is no command[^\n]*\n\Z")
+        self.assertRegex(shown[0], r"\Acria: error: /jump is not a command[^\n]*\n\Z")
 
     def test_piped_lines_are_messages_whatever_they_start_with(self):
         """Text from elsewhere writes no file, reads none and ends nothing."""
@@ -291,7 +291,7 @@ class Chat(unittest.TestCase):
     def test_without_a_message_there_is_nothing_to_take_back(self):
         _, shown = cli.talk("--system", "You are cria.", lines=["/undo", "/regen", "/edit", "/edit x"])
         for line in shown:
-            self.assertEqual(line, "cria: error: there is no message yet\n")
+            self.assertEqual(line, "cria: error: there is no message yet; write one first\n")
 
     def test_an_edit_that_cannot_be_said_leaves_the_exchange(self):
         wanted = chat("--context", "128", lines=["What is a cria?", "Thanks!"]).out.rstrip("\n").split("\n")
@@ -334,8 +334,8 @@ class Chat(unittest.TestCase):
     def test_what_is_no_command_is_told_how_it_becomes_a_message(self):
         _, shown = cli.talk("-n", "4", lines=["/ hi", "/etc/passwd is a file", "/set", " / hi"])
         for name, line in zip(("/", "/etc/passwd"), shown):
-            self.assertEqual(line, f"cria: error: {name} is no command; /help lists them, and a space before the / makes the "
-                                   "line a message\n")
+            self.assertEqual(line, f"cria: error: {name} is not a command; /help lists them. A space before the "
+                                   "/ makes the line a message\n")
         self.assertNotIn("error", shown[3])
 
     def test_advice_fits_what_was_given(self):

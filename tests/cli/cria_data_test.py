@@ -174,7 +174,7 @@ class Int8G32(unittest.TestCase):
                 self.assertIsNone(info["backend_plans"]["xnnpack"])
                 refused = cli.cria("run", model, "-p", "a", "--backend", "xnnpack")
                 self.assertEqual((refused.code, refused.out), (cli.BAD_INPUT, ""))
-                self.assertIn("XNNPACK takes no int8g32", refused.err)
+                self.assertIn("XNNPACK does not support int8g32", refused.err)
                 self.assertEqual(cli.cria("run", model, "-p", "a", "-n", "2").code, cli.DONE)
 
 
@@ -315,9 +315,9 @@ class Eval(unittest.TestCase):
         by_ids = json.loads(cli.cria("eval", cli.model(), "--ids", ids, "--json").out)
         self.assertEqual(by_ids["mean_nll"], by_text["mean_nll"])
         self.assertEqual(by_ids["tokens"], by_text["tokens"])
-        for content, word in (("1 2\n3 x\n", "line 2 is no list"), ("1\n99999999\n", "line 2 has a token id that is not below"),
-                              ("-1", "line 1 is no list"), ("", "no tokens"), ("99999999999999", "line 1 has a token id that"),
-                              ("1 2 3\0 4\n", "line 1 is no list of token ids; give numbers")):
+        for content, word in (("1 2\n3 x\n", "line 2 is not a list"), ("1\n99999999\n", "line 2 has a token id that is not below"),
+                              ("-1", "line 1 is not a list"), ("", "no tokens"), ("99999999999999", "line 1 has a token id that"),
+                              ("1 2 3\0 4\n", "line 1 is not a list of token ids; give numbers")):
             ids.write_text(content)
             result = cli.cria("eval", cli.model(), "--ids", ids)
             self.assertEqual(result.code, cli.BAD_INPUT, content)
@@ -430,7 +430,7 @@ class Bench(unittest.TestCase):
         at_hundred, at_zero, at_seven = (behind["decode"]["kv_bytes_per_token"] for behind in row["depths"])
         self.assertEqual(at_hundred, 101 * at_zero)
         self.assertEqual(at_seven, 8 * at_zero)
-        self.assertIn("behind 100 tokens", cli.cria("bench", cli.model(), *options, "--depth", "100").out)
+        self.assertIn("after 100 tokens", cli.cria("bench", cli.model(), *options, "--depth", "100").out)
 
     def test_the_example_of_the_help_runs(self):
         example = cli.cria("bench", "--help").out.split("Example: cria ")[1].split()

@@ -75,10 +75,10 @@ class Json(unittest.TestCase):
             ('{"type":"string","format":"uri"}', 'byte 17: "format" has a value that is not supported'),
             ('{"items":{"anyOf":[{"x":1}]}}', 'byte 20, in /items/anyOf/0: "x" is not supported'),
             ("", "is empty"),
-            ("{", "byte 1: the schema is no JSON"),
+            ("{", "byte 1: the schema is not JSON"),
             ("[" * 1000, "byte 64: the schema is nested more than 64 deep"),
             (" " * ((1 << 20) + 1), "longer than 1 MiB"),
-            ("false", "can be satisfied by no document"),
+            ("false", "allows no document"),
         ):
             result = run("--json-schema", schema_file(text))
             self.assertEqual(result.code, cli.BAD_INPUT, text[:60])

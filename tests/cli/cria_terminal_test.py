@@ -76,7 +76,7 @@ class Terminal(unittest.TestCase):
     def test_an_error_does_not_end_the_conversation(self):
         with cli.Terminal("chat", cli.model(), "--greedy", "--context", "64") as terminal:
             terminal.wait_for(PROMPT)
-            for line, words in ((b"/jump", rb"no command"), (b"/load /none/x", rb"no such file"),
+            for line, words in ((b"/jump", rb"not a command"), (b"/load /none/x", rb"no such file"),
                                 (b"/save /none/x", rb"cannot write"), (b"story " * 100, rb"does not fit")):
                 before = len(terminal.shown)
                 terminal.send(line + b"\n")

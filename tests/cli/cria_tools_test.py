@@ -79,10 +79,10 @@ class Tokenize(unittest.TestCase):
         for args in ('{"enable_thinking": true}', '{"enable_thinking": false}', "{}"):
             self.assertEqual(self.tokenize(ASKED, "--template-args", args).out, self.tokenize(ASKED).out)
         self.expect_refused("'tone' is not known", ASKED, "--template-args", '{"tone": "kind"}')
-        self.expect_refused("--template-args: is no JSON", ASKED, "--template-args", "{")
+        self.expect_refused("--template-args: is not JSON", ASKED, "--template-args", "{")
 
     def test_what_is_wrong_is_said(self):
-        self.expect_refused("message 3 has a call of 'now' whose arguments are no JSON object",
+        self.expect_refused("message 3 has a call of 'now' whose arguments are not a JSON object",
                             json.dumps(ANSWERED).replace('1.50}', '1.50'), "--tools", self.tools)
         self.tools.write_text('[{"type": "web_search"}]')
         self.expect_refused("tools.json: tool 1 is no", ASKED, "--tools", self.tools)
@@ -172,7 +172,7 @@ class Calls(unittest.TestCase):
         tools.write_text("{")
         result = self.calls("a", "--tools", tools)
         self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
-        self.assertIn("of_calls.json: is no list of tools", result.err)
+        self.assertIn("of_calls.json: is not a list of tools", result.err)
         self.assertEqual(self.calls("a", "--tools", "-").code, cli.USAGE)
 
     def test_a_file_that_says_nothing_of_calls(self):

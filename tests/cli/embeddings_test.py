@@ -137,7 +137,7 @@ class Folders(unittest.TestCase):
                 ({"modules": [*parts, parts[2]]}, "modules.json: type"),
                 ({"modules": [parts[1]], "pooling": {"pooling_mode_max_tokens": True}}, "pooling_mode_max_tokens is set"),
                 ({"modules": [parts[0], {**parts[1], "path": "../1_Pooling"}]}, "is not 1_Pooling"),
-                ({"modules": {"a": 1}}, "modules.json: is no list of modules"),
+                ({"modules": {"a": 1}}, "modules.json: is not a list of modules"),
                 ({"pooling": {}}, "pooling_mode names no pooling"),
                 ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "pooling_mode_cls_token is set, which is not supported"),
                 ({"pooling": {"pooling_mode_lasttoken": True, "word_embedding_dimension": 255}}, "255 is not the hidden_size"),

@@ -275,7 +275,7 @@ class Lora(unittest.TestCase):
         cases = (
             ("peft_type", {"peft_type": "IA3"}, good), ("use_dora", {"use_dora": True}, good),
             ("fan_in_fan_out", {"fan_in_fan_out": True}, good), ("rank 2", {"r": 3}, good),
-            ("one factor", {}, {a: good[a]}), ("do not fit", {}, {a: good[a], b: self.factors(64, 3)}),
+            ("one of its two factors", {}, {a: good[a]}), ("do not fit", {}, {a: good[a], b: self.factors(64, 3)}),
             ("does not have", {}, {k.replace("layers.0", "layers.99"): v for k, v in good.items()}),
             ("shape", {}, {a: self.factors(2, 8), b: good[b]}), ("no factor", {}, {**good, PREFIX + QUERY + ".bias": ([1], [0.0])}),
             ("lora_A.other.weight is no factor", {}, {k.replace(".weight", ".other.weight"): v for k, v in good.items()}),

@@ -92,7 +92,7 @@ class PromptCache(unittest.TestCase):
         result, _, cached = self.run_cached(PROMPT, *options, model=model)
         self.assertEqual(result.raw, self.plain(PROMPT, *options, model=model))
         self.assertEqual(cached, 0)
-        self.assertRegex(result.err, r"\Acria: warning: [^\n]*written anew\nprefill")
+        self.assertRegex(result.err, r"\Acria: warning: [^\n]*it is written again\nprefill")
         for word in words:
             self.assertIn(word, result.err)
         result, read, _ = self.run_cached(PROMPT, *options, model=model)
@@ -144,7 +144,7 @@ class PromptCache(unittest.TestCase):
         for content in (b"a letter to somebody\n" * 100, b"crstate1", b"x"):
             self.path.write_bytes(content)
             result, _, _ = self.run_cached(PROMPT, code=cli.BAD_INPUT)
-            self.assertRegex(result.err, r"\Acria: error: [^\n]*is no prompt cache[^\n]*\n\Z")
+            self.assertRegex(result.err, r"\Acria: error: [^\n]*is not a prompt cache[^\n]*\n\Z")
             self.assertEqual(result.raw, b"")
             self.assertEqual(self.path.read_bytes(), content)
         result, _, _ = self.run_cached(PROMPT, path=cli.model(), code=cli.USAGE)
@@ -213,7 +213,7 @@ class PromptCache(unittest.TestCase):
         good = self.path.read_bytes()
         self.path.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
         result = self.chat(*cache, system=other)
-        self.assertRegex(result.err, r"\Acria: warning: [^\n]*written anew\n\Z")
+        self.assertRegex(result.err, r"\Acria: warning: [^\n]*it is written again\n\Z")
         self.assertEqual(result.raw, self.chat(system=other).raw)
         self.assertEqual(self.path.read_bytes()[HEADER_BYTES:HEADER_BYTES + 4 * 60], good[HEADER_BYTES:HEADER_BYTES + 4 * 60])
 

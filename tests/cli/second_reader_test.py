@@ -243,7 +243,7 @@ class Agreement(unittest.TestCase):
     """Of the comparison itself."""
 
     GOOD, DAMAGED, BROKEN = "m.cria: good, 5 tensors", "m.cria: the file is damaged", "m.cria: breaks a rule of its format"
-    LEFT_OUT = "m.cria: this build or this CPU cannot run the model so"
+    LEFT_OUT = "m.cria: this build or this CPU cannot run the model with these options"
 
     def test_two_faults_in_one_file_are_one_verdict_and_two_statuses(self):
         self.assertTrue(agree(cli.BAD_INPUT, self.DAMAGED, "INVALID_MODEL", SAME_VERDICT))

@@ -489,7 +489,7 @@ class Endpoints(unittest.TestCase):
         with Server(model=cli.converted(checkpoints.sentencepiece("normalized", is_normalized=True))) as server:
             refused = server.post("/apply-template", {"messages": HELLO})
             self.assertEqual((refused.status, refused.error["type"]), (501, "not_supported_error"))
-            self.assertIn("behind a space", refused.error["message"])
+            self.assertIn("after a space", refused.error["message"])
 
     def test_a_prompt_that_is_too_long(self):
         for n in (600, 5000, 100_000):

@@ -116,10 +116,10 @@ class Ollama(unittest.TestCase):
         self.refuses(self.ask(CHAT, think=True), 400, "\"demo\" does not support thinking")
         self.refuses(self.ask(CHAT, options={"temperature": "hot"}), 400, "temperature must be a number from 0 to 100")
         self.refuses(self.ask(GENERATE, suffix="end"), 400, "suffix is not supported")
-        self.refuses(self.server.post(CHAT, b"{"), 400, "the body is no JSON: what is wrong ends at byte 2")
+        self.refuses(self.server.post(CHAT, b"{"), 400, "the body is not JSON; the error ends at byte 2")
         self.refuses(self.server.get("/api/nothing"), 404, "there is nothing at this path")
         wrong = self.server.get(CHAT)
-        self.refuses(wrong, 405, "this path has another method: POST, OPTIONS")
+        self.refuses(wrong, 405, "this path takes another method; use POST, OPTIONS")
         self.assertEqual(wrong.headers["Allow"], "POST, OPTIONS")
         self.refuses(self.server.request("POST", CHAT, b"x" * (5 << 20)), 413, "the body is longer than 4194304 bytes")
         self.refuses(self.server.get("/api/tags", headers={"Host": "evil.example"}), 403,
@@ -134,7 +134,7 @@ class Ollama(unittest.TestCase):
     def test_models_are_neither_fetched_nor_changed(self):
         pulled = self.server.post("/api/pull", {"model": "demo:latest"})
         self.assertEqual((pulled.status, pulled.body), (200, {"status": "success"}))
-        error = "this server has one model, 'demo:latest', and neither loads nor changes others"
+        error = "this server has one model, 'demo:latest', and cannot load or change others"
         self.refuses(self.server.post("/api/pull", {"model": "other"}), 501, error)
         for method, path in (("POST", "/api/push"), ("POST", "/api/create"), ("POST", "/api/copy"), ("DELETE", "/api/delete")):
             self.refuses(self.server.request(method, path, {"model": "demo"}), 501, error)

@@ -36,8 +36,8 @@ void check_bits(const Bench& bench, std::string_view words) {
   const cria_instance cria = open_model(bench, config);
   const std::span<const uint32_t> tokens = pattern_tokens(n_tokens, info.vocab_size);
   auto* logits = reinterpret_cast<float*>(bench.work.data());
-  const cria_turn turn = {cria.session, tokens.data(), tokens.size(), logits, {}};
-  need(cria_step(cria.workspace, &turn, 1));
+  const cria_batch_entry entry = {cria.session, tokens.data(), tokens.size(), logits, {}};
+  need(cria_step(cria.workspace, &entry, 1));
   const uint64_t hash = xxh64(logits, size_t{n_tokens} * info.vocab_size * sizeof *logits);
   print("hash ", hash, "\nisa ", std::string_view(cria_isa_name(cria.model)), "\n");
 }
@@ -48,7 +48,7 @@ void check_sessions(const Bench& bench, std::string_view words) {
   config.source_is_mapped = 1;
   config.context = 64;
   config.prefill_chunk = 5;
-  config.max_turns = 2;
+  config.max_entries = 2;
   const cria_source source = source_of(bench);
   cria_model_info info;
   cria_memory_plan plan;
@@ -72,13 +72,13 @@ void check_sessions(const Bench& bench, std::string_view words) {
     std::copy(logits, logits + vocab_size, alone);
     need(cria_reset(sessions[i], 0));
   }
-  cria_turn turns[2] = {};
+  cria_batch_entry entries[2] = {};
   for (size_t i = 0; i < 2; ++i) {
-    turns[i] = {sessions[i], prompts[i].data(), prompts[i].size(), nullptr, {}};
+    entries[i] = {sessions[i], prompts[i].data(), prompts[i].size(), nullptr, {}};
   }
-  need(cria_step(cria.workspace, turns, 2));
-  for (cria_turn& turn : turns) turn = {turn.session, tokens.data(), 1, nullptr, {}};
-  need(cria_step(cria.workspace, turns, 2));
+  need(cria_step(cria.workspace, entries, 2));
+  for (cria_batch_entry& entry : entries) entry = {entry.session, tokens.data(), 1, nullptr, {}};
+  need(cria_step(cria.workspace, entries, 2));
   for (size_t i = 2; i > 0; --i) {
     alone -= vocab_size;
     if (std::memcmp(cria_logits(sessions[i - 1]), alone, vocab_size * sizeof *alone) != 0) {

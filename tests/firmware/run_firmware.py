@@ -208,7 +208,7 @@ def sampled():
 
 def refusals():
     """What an image was built without is refused with a code."""
-    unsupported = "error: this build or this CPU cannot run the model so"
+    unsupported = "error: this build or this CPU cannot run the model with these options"
     out, status, _ = run("cria_firmware_minimal", (), model("demo_int4"))
     expect("a compressed model", (status, out.strip().splitlines()[-1]), (1, unsupported))
     out, status, _ = run("cria_firmware_minimal", (), model("demo_int4_stored"), stdin="/sample\nHello!\n/quit\n")

@@ -35,8 +35,8 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   constexpr uint32_t kKvFormats[] = {CRIA_KV_INT8, CRIA_KV_F32,  CRIA_KV_INT8,
                                      CRIA_KV_F32,  CRIA_KV_K8V4, CRIA_KV_F32};
   config.kv_format = static_cast<cria_kv_format>(pick(kKvFormats, settings[2]));
-  constexpr uint32_t kTurns[] = {0, 1, 2, 64};
-  config.max_turns = pick(kTurns, settings[0] / 32);
+  constexpr uint32_t kEntries[] = {0, 1, 2, 64};
+  config.max_entries = pick(kEntries, settings[0] / 32);
   config.backend =
       kHasXnnpack && settings[2] / 2 % 4 == 0 ? CRIA_BACKEND_XNNPACK : CRIA_BACKEND_EXACT;
   config.skip_checksums = settings[2] / 8 % 8 == 0 ? 1 : 0;

@@ -162,8 +162,8 @@ void try_session(const cria_instance& cria, std::string_view text,
     if (reset != CRIA_OK) return;
     std::vector<float> logits(cria.model->scalars().vocab_size);
     const uint32_t token = 0;
-    const cria_turn turn = {cria.session, &token, 1, logits.data(), {}};
-    expect(is_known(cria_step(cria.workspace, &turn, 1), {CRIA_BACKEND_FAILED}),
+    const cria_batch_entry entry = {cria.session, &token, 1, logits.data(), {}};
+    expect(is_known(cria_step(cria.workspace, &entry, 1), {CRIA_BACKEND_FAILED}),
            "there is room behind a reset");
   }
 }
@@ -182,9 +182,9 @@ void try_step(const cria_instance& cria, cria_session* other, std::string_view t
   const std::vector<float> alone(logits, logits + vocab_size);
   expect(cria_reset(cria.session, 0) == CRIA_OK, "a session can be reset");
   std::vector<float> of_other(n * vocab_size);
-  const cria_turn turns[] = {{other, tokens.data(), n, of_other.data(), {}},
-                             {cria.session, tokens.data(), n, nullptr, {}}};
-  const cria_status status = cria_step(cria.workspace, turns, std::size(turns));
+  const cria_batch_entry entries[] = {{other, tokens.data(), n, of_other.data(), {}},
+                                      {cria.session, tokens.data(), n, nullptr, {}}};
+  const cria_status status = cria_step(cria.workspace, entries, std::size(entries));
   expect(is_known(status, {CRIA_BACKEND_FAILED}), "what can be fed alone can be fed together");
   if (status != CRIA_OK) return;
   expect(cria_position(cria.session) == n && cria_position(other) == n,
@@ -200,14 +200,14 @@ void try_step(const cria_instance& cria, cria_session* other, std::string_view t
              std::equal(alone.begin(), alone.end(), last, is_same),
          "a session gets the bits that it gets alone");
   // The same session twice, or one that does not exist, changes nothing.
-  const cria_turn wrong[][2] = {{turns[0], turns[0]},
-                                {turns[1], {nullptr, tokens.data(), 1, {}, {}}}};
+  const cria_batch_entry wrong[][2] = {{entries[0], entries[0]},
+                                       {entries[1], {nullptr, tokens.data(), 1, {}, {}}}};
   for (const auto& two : wrong) {
     const cria_status refused = cria_step(cria.workspace, two, std::size(two));
-    // The first turn may find its context full.
+    // The first entry may find its context full.
     expect((refused == CRIA_INVALID_ARGUMENT || refused == CRIA_CONTEXT_FULL) &&
                cria_position(cria.session) == n && cria_position(other) == n,
-           "turns that cannot be are refused before anything runs");
+           "entries that cannot be are refused before anything runs");
   }
 }
 

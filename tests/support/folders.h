@@ -34,6 +34,8 @@ inline constexpr const char* kReferenceArchitectures[] = {
     "mixtral-swa", "olmo2",         "olmo3",
     "olmoe",       "phi3",          "qwen2",
     "qwen2-moe",   "qwen3",         "qwen3-moe",
-    "smollm3",     "lfm2",          "lfm2-moe"};
+    "smollm3",     "qwen3.5",       "qwen3.5-moe",
+    "qwen3.5-vl",  "granite4-h",    "granite4-h-moe",
+    "lfm2",        "lfm2-moe"};
 
 }  // namespace cria::test

@@ -78,14 +78,14 @@ std::vector<std::string> endings_of(const json& form) {
 }
 
 GrammarTrial::GrammarTrial(const cria_model* model, std::vector<uint8_t> form, std::string tools,
-                           const cria_call_order& wishes)
+                           const cria_call_order& requests)
     : model_(model),
       vocabulary_memory_(vocabulary_bytes(model)),
       form_(std::move(form)),
       tools_(std::move(tools)) {
   need(cria_json_make_vocabulary(vocabulary_memory_.data(), vocabulary_memory_.size(), model,
                                  &vocabulary_));
-  cria_call_order order = wishes;
+  cria_call_order order = requests;
   order.format = form_.data();
   order.n_format = form_.size();
   order.tools = tools_.data();

@@ -26,7 +26,7 @@ enum class Markers { kSpecial, kPlain };
 class GrammarTrial {
  public:
   GrammarTrial(const cria_model* model, std::vector<uint8_t> form, std::string tools,
-               const cria_call_order& wishes);
+               const cria_call_order& requests);
 
   [[nodiscard]] cria_status status() const { return status_; }
   [[nodiscard]] const cria_call_problem& problem() const { return problem_; }

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -54,18 +53,18 @@ std::vector<float> read_floats(const fs::path& path) {
   return values;
 }
 
-Bytes convert_folder(const fs::path& folder, const ConvertWish& wish) {
+Bytes convert_folder(const fs::path& folder, const ConvertRequest& request) {
   converter::Options options;
   options.model = folder;
   options.output = temporary_folder() / "converted.cria";
-  options.weights = wish.weights;
-  options.group_size = wish.group_size;
-  options.scales = wish.scales;
-  options.compression = wish.compression;
+  options.weights = request.weights;
+  options.group_size = request.group_size;
+  options.scales = request.scales;
+  options.compression = request.compression;
   options.tokenizer =
-      wish.tokenizer ? converter::TokenizerWish::kRequired : converter::TokenizerWish::kNone;
-  if (!wish.chat_template.empty()) {
-    options.chat_template = {format::kChatKindFile, wish.chat_template};
+      request.tokenizer ? converter::TokenizerChoice::kRequired : converter::TokenizerChoice::kNone;
+  if (!request.chat_template.empty()) {
+    options.chat_template = {format::kChatKindFile, request.chat_template};
   }
   options.verbosity = converter::Verbosity::kQuiet;
   converter::Progress progress(options.verbosity);
@@ -73,13 +72,6 @@ Bytes convert_folder(const fs::path& folder, const ConvertWish& wish) {
   Bytes bytes = read_file(options.output);
   fs::remove(options.output);
   return bytes;
-}
-
-Expected read_expected(const fs::path& folder) {
-  std::ifstream file(folder / "expected.json");
-  const auto json = nlohmann::json::parse(file);
-  return {json.at("prompt").get<std::vector<uint32_t>>(),
-          json.at("greedy").get<std::vector<uint32_t>>()};
 }
 
 }  // namespace cria::test

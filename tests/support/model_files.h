@@ -20,7 +20,7 @@ using Bytes = std::vector<uint8_t>;
 // Little-endian f32 values of a whole file.
 [[nodiscard]] std::vector<float> read_floats(const std::filesystem::path& path);
 
-struct ConvertWish {
+struct ConvertRequest {
   format::NumberFormat weights = format::NumberFormat::kF32;
   uint16_t group_size = 0;
   format::Compression compression = format::Compression::kZstd;
@@ -30,13 +30,7 @@ struct ConvertWish {
 };
 
 // Converts a checkpoint folder and returns the model file's bytes.
-[[nodiscard]] Bytes convert_folder(const std::filesystem::path& folder, const ConvertWish& wish);
-
-// prompt and greedy continuation of an expected.json.
-struct Expected {
-  std::vector<uint32_t> prompt;
-  std::vector<uint32_t> greedy;
-};
-[[nodiscard]] Expected read_expected(const std::filesystem::path& folder);
+[[nodiscard]] Bytes convert_folder(const std::filesystem::path& folder,
+                                   const ConvertRequest& request);
 
 }  // namespace cria::test

@@ -40,6 +40,10 @@ TensorRole bias_of(TensorRole role) {
       return TensorRole::kLatentDownBias;
     case TensorRole::kMixerGate:
       return TensorRole::kMixerGateBias;
+    case TensorRole::kDecayIn:
+      return TensorRole::kDecayInBias;
+    case TensorRole::kBetaIn:
+      return TensorRole::kBetaInBias;
     case TensorRole::kO:
       return TensorRole::kOBias;
     case TensorRole::kGate:
@@ -125,7 +129,8 @@ class NaiveDecoder {
         m_(*config.model),
         context_(context),
         keys_(config.layers.size()),
-        values_(config.layers.size()) {
+        values_(config.layers.size()),
+        states_(config.layers.size()) {
     TensorWalk walk(config);
     for (TensorSpec spec = {}; walk.next(kMatrixFormats[0], &spec);) {
       used_.insert({spec.layer, spec.role});
@@ -244,6 +249,10 @@ class NaiveDecoder {
         return latent_attention(layer, n);
       case format::Mixer::kShortConvolution:
         return short_convolution(layer, n);
+      case format::Mixer::kDeltaRule:
+        return delta_rule(layer, n);
+      case format::Mixer::kStateSpace:
+        return state_space(layer, n);
       default:
         throw std::invalid_argument("a mixer that the naive decoder does not have");
     }
@@ -500,25 +509,155 @@ class NaiveDecoder {
     return product(layer, TensorRole::kO, y);
   }
 
-  // Over all products so far, however few of them it reads.
-  [[nodiscard]] Vector short_convolution(uint32_t layer, const Vector& n) {
+  // Of channels over all that was convolved so far, however little of it is read.
+  [[nodiscard]] Vector convolved(uint32_t layer, Vector u) {
     const size_t n_taps = c_.kind_of(layer).conv_taps;
-    Vector u = product(layer, TensorRole::kK, n);
-    const Vector v = product(layer, TensorRole::kV, n);
-    for (size_t i = 0; i < u.size(); ++i) u[i] *= v[i];
     keys_[layer].push_back(std::move(u));
     const std::vector<Vector>& all = keys_[layer];
     const std::vector<float>& taps = tensor(layer, TensorRole::kConvolution).values;
     const NaiveTensor* const bias = find(layer, TensorRole::kConvolutionBias);
-    Vector y = product(layer, TensorRole::kQ, n);
+    Vector y(all[position_].size());
     for (size_t i = 0; i < y.size(); ++i) {
-      double sum = bias != nullptr ? static_cast<double>(bias->values[i]) : 0;
+      if (bias != nullptr) y[i] = static_cast<double>(bias->values[i]);
       for (size_t tap = 0; tap < n_taps; ++tap) {
         const size_t back = n_taps - 1 - tap;
         if (back > position_) continue;
-        sum += static_cast<double>(taps[tap * y.size() + i]) * all[position_ - back][i];
+        y[i] += static_cast<double>(taps[tap * y.size() + i]) * all[position_ - back][i];
       }
-      y[i] *= sum;
+    }
+    return y;
+  }
+
+  [[nodiscard]] Vector short_convolution(uint32_t layer, const Vector& n) {
+    Vector u = product(layer, TensorRole::kK, n);
+    const Vector v = product(layer, TensorRole::kV, n);
+    for (size_t i = 0; i < u.size(); ++i) u[i] *= v[i];
+    u = convolved(layer, std::move(u));
+    Vector y = product(layer, TensorRole::kQ, n);
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= u[i];
+    return product(layer, TensorRole::kO, y);
+  }
+
+  // What the delta rule and state spaces read: heads behind the convolution.
+  struct Heads {
+    Vector q;
+    Vector k;
+    Vector v;
+  };
+  [[nodiscard]] Heads convolved_heads(uint32_t layer, const Vector& n) {
+    Heads h = {product(layer, TensorRole::kQ, n), product(layer, TensorRole::kK, n),
+               product(layer, TensorRole::kV, n)};
+    Vector all = h.q;
+    all.insert(all.end(), h.k.begin(), h.k.end());
+    all.insert(all.end(), h.v.begin(), h.v.end());
+    all = convolved(layer, std::move(all));
+    const double* from = all.data();
+    for (Vector* part : {&h.q, &h.k, &h.v}) {
+      for (double& x : *part) {
+        x = *from * sigmoid(*from);
+        ++from;
+      }
+    }
+    return h;
+  }
+
+  // ln(1 + e^x) of each value head.
+  [[nodiscard]] Vector steps_of(uint32_t layer, const Vector& n) const {
+    Vector steps = product(layer, TensorRole::kDecayIn, n);
+    const std::vector<float>& biases = tensor(layer, TensorRole::kDecayBias).values;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const double x = steps[i] + static_cast<double>(biases[i]);
+      steps[i] = std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+    }
+    return steps;
+  }
+
+  // Multiplies a head's state by what its decay leaves.
+  double* decayed_state(uint32_t layer, size_t head, double step) {
+    const LayerKind& k = c_.kind_of(layer);
+    const size_t size = size_t{k.key_dim} * k.value_dim;
+    states_[layer].resize(k.n_value_heads * size);
+    double* const state = states_[layer].data() + head * size;
+    const auto decay = static_cast<double>(tensor(layer, TensorRole::kDecay).values[head]);
+    for (size_t i = 0; i < size; ++i) state[i] *= std::exp(decay * step);
+    return state;
+  }
+
+  // state' x
+  static Vector recalled(const LayerKind& k, const double* state, const double* x) {
+    Vector y(k.value_dim);
+    for (size_t i = 0; i < k.key_dim; ++i) {
+      for (size_t j = 0; j < y.size(); ++j) y[j] += x[i] * state[i * y.size() + j];
+    }
+    return y;
+  }
+
+  // state += key value'
+  static void remember(const LayerKind& k, const double* key, const Vector& value, double* state) {
+    for (size_t i = 0; i < k.key_dim; ++i) {
+      for (size_t j = 0; j < value.size(); ++j) state[i * value.size() + j] += key[i] * value[j];
+    }
+  }
+
+  static void make_unit(const LayerKind& k, Vector* heads) {
+    for (size_t at = 0; at < heads->size(); at += k.key_dim) {
+      auto sum = static_cast<double>(k.unit_epsilon);
+      for (size_t i = at; i < at + k.key_dim; ++i) sum += (*heads)[i] * (*heads)[i];
+      for (size_t i = at; i < at + k.key_dim; ++i) (*heads)[i] /= std::sqrt(sum);
+    }
+  }
+
+  [[nodiscard]] Vector delta_rule(uint32_t layer, const Vector& n) {
+    const LayerKind& k = c_.kind_of(layer);
+    Heads h = convolved_heads(layer, n);
+    make_unit(k, &h.q);
+    make_unit(k, &h.k);
+    for (double& x : h.q) x /= std::sqrt(static_cast<double>(k.key_dim));
+    const Vector steps = steps_of(layer, n);
+    const Vector betas = product(layer, TensorRole::kBetaIn, n);
+    Vector y;
+    for (size_t head = 0; head < k.n_value_heads; ++head) {
+      double* const state = decayed_state(layer, head, steps[head]);
+      const size_t of_keys = head / (k.n_value_heads / k.n_key_heads) * k.key_dim;
+      Vector missing = recalled(k, state, &h.k[of_keys]);
+      for (size_t j = 0; j < missing.size(); ++j) {
+        missing[j] = sigmoid(betas[head]) * (h.v[head * k.value_dim + j] - missing[j]);
+      }
+      remember(k, &h.k[of_keys], missing, state);
+      Vector out = recalled(k, state, &h.q[of_keys]);
+      rms(tensor(layer, TensorRole::kMixerInnerNorm), k.inner_epsilon, out.data(), out.size());
+      y.insert(y.end(), out.begin(), out.end());
+    }
+    const Vector gate = product(layer, TensorRole::kMixerGate, n);
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= gate[i] * sigmoid(gate[i]);
+    return product(layer, TensorRole::kO, y);
+  }
+
+  [[nodiscard]] Vector state_space(uint32_t layer, const Vector& n) {
+    const LayerKind& k = c_.kind_of(layer);
+    const Heads h = convolved_heads(layer, n);
+    const Vector steps = steps_of(layer, n);
+    Vector y;
+    for (size_t head = 0; head < k.n_value_heads; ++head) {
+      double* const state = decayed_state(layer, head, steps[head]);
+      const size_t of_keys = head / (k.n_value_heads / k.n_key_heads) * k.key_dim;
+      const double* const v = &h.v[head * k.value_dim];
+      Vector added(v, v + k.value_dim);
+      for (double& x : added) x *= steps[head];
+      remember(k, &h.k[of_keys], added, state);
+      const Vector out = recalled(k, state, &h.q[of_keys]);
+      const auto skip = static_cast<double>(tensor(layer, TensorRole::kSkip).values[head]);
+      for (size_t j = 0; j < out.size(); ++j) y.push_back(out[j] + skip * v[j]);
+    }
+    const Vector gate = product(layer, TensorRole::kMixerGate, n);
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= gate[i] * sigmoid(gate[i]);
+    // Of each group the weights that lie as the group does.
+    NaiveTensor norm = tensor(layer, TensorRole::kMixerInnerNorm);
+    const size_t width = has_flag(k, flag::kGroupedNorm) ? y.size() / k.n_key_heads : y.size();
+    for (size_t at = 0; at < y.size(); at += width) {
+      rms(norm, k.inner_epsilon, y.data() + at, width);
+      norm.values.erase(norm.values.begin(),
+                        norm.values.begin() + static_cast<std::ptrdiff_t>(width));
     }
     return product(layer, TensorRole::kO, y);
   }
@@ -572,6 +711,7 @@ class NaiveDecoder {
   // [layer][position]; of latent attention shared keys, of a convolution what it convolves
   std::vector<std::vector<Vector>> keys_;
   std::vector<std::vector<Vector>> values_;  // [layer][position]; the same, compressed rows
+  std::vector<Vector> states_;               // [layer], of each value head [key_dim][value_dim]
 };
 
 }  // namespace

@@ -139,6 +139,24 @@ NearLlama lfm2(MatrixFormat f) {
   return made("lfm2", c, without, f);
 }
 
+// A matrix a head that each position changes, in layers around attention; epsilons as in lfm2.
+NearLlama with_states(const char* name, format::Mixer mixer, Architecture architecture,
+                      MatrixFormat f) {
+  ConfigParts c = base_config(f, architecture);
+  LayerKind first = small_kind(mixer, format::FeedForward::kDense);
+  first.flags |= flag::kGated | flag::kMixerOutNorm;
+  first.norm_epsilon = first.inner_epsilon = 1e-20f;
+  if (first.unit_epsilon != 0) first.unit_epsilon = 1e-20f;
+  LayerKind last = first;
+  last.conv_taps = 3;
+  last.flags |= flag::kMixerBias | flag::kOutputBias | flag::kConvolutionBias;
+  ConfigParts without = c;
+  c.set_layers(std::vector<LayerKind>{first, c.kinds[0], last});
+  first.conv_taps = 2;
+  without.set_layers(std::vector<LayerKind>{first, without.kinds[0], last});
+  return made(name, c, without, f);
+}
+
 NearLlama with_everything(MatrixFormat f) {
   ConfigParts c = base_config(f);
   widen_heads(&c);
@@ -198,6 +216,9 @@ std::vector<NearLlama> near_llamas(MatrixFormat f) {
   all.push_back(latent(f));
   all.push_back(experts(f));
   all.push_back(lfm2(f));
+  all.push_back(with_states("qwen3.5", format::Mixer::kDeltaRule, Architecture::kQwen35, f));
+  all.push_back(
+      with_states("granite4-h", format::Mixer::kStateSpace, Architecture::kGraniteHybrid, f));
   all.push_back(with_everything(f));
   return all;
 }

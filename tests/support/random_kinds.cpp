@@ -22,7 +22,7 @@ constexpr uint32_t kMostLayers = 7;
 
 class RandomConfig {
  public:
-  RandomConfig(uint32_t seed, const RandomKinds& wish) : random_(seed), wish_(wish) {}
+  RandomConfig(uint32_t seed, const RandomKinds& request) : random_(seed), request_(request) {}
 
   ConfigParts make() {
     set_scalars();
@@ -48,20 +48,20 @@ class RandomConfig {
   }
   uint16_t even(uint32_t most) { return static_cast<uint16_t>(2 * between(1, most / 2)); }
   float epsilon() { return of({1e-5f, 1e-6f, 1e-3f}); }
-  float cap() { return wish_.has_variants ? of({0.0f, 0.0f, 0.5f, 30.0f}) : 0.0f; }
+  float cap() { return request_.has_variants ? of({0.0f, 0.0f, 0.5f, 30.0f}) : 0.0f; }
   uint8_t norm() {
-    return static_cast<uint8_t>(wish_.has_variants && one_in(3) ? format::Norm::kLayerNorm
-                                                                : format::Norm::kRms);
+    return static_cast<uint8_t>(request_.has_variants && one_in(3) ? format::Norm::kLayerNorm
+                                                                   : format::Norm::kRms);
   }
   // Some of these flags that are wished for.
   uint32_t some_of(uint32_t flags) {
-    return flags & wish_.flags & static_cast<uint32_t>(random_());
+    return flags & request_.flags & static_cast<uint32_t>(random_());
   }
 
   void set_scalars() {
     format::ModelScalars& m = c_.model;
     m.architecture = between(1, static_cast<uint32_t>(std::size(kArchitectureNames)));
-    m.flags = wish_.model_flags & static_cast<uint32_t>(random_());
+    m.flags = request_.model_flags & static_cast<uint32_t>(random_());
     constexpr uint32_t kPoolings = 4;
     m.pooling = m.architecture % kPoolings;
     if (m.pooling == 0) m.flags &= ~format::kUnitEmbeddings;
@@ -83,7 +83,7 @@ class RandomConfig {
       const uint32_t original = one_in(3) ? between(1, m.max_context - 1) : 0;
       m.rope_tables[i] = {between(1, 12), of({1.0f, 1.25f}), original, 0};
     }
-    if (!wish_.has_per_layer || one_in(2)) return;
+    if (!request_.has_per_layer || one_in(2)) return;
     m.per_layer_width = between(1, 20);
     m.per_layer_table_multiplier = of({1.0f, 4.0f});
     m.per_layer_input_multiplier = of({1.0f, 0.25f});
@@ -104,7 +104,7 @@ class RandomConfig {
     k->window = of({0u, 0u, 1u, 5u, 64u, 100u});
     k->score_multiplier = of({0.5f, 0.1f, -0.25f});
     k->score_cap = cap();
-    if (!wish_.has_variants || one_in(2)) return;
+    if (!request_.has_variants || one_in(2)) return;
     k->query_growth = 0.1f;
     k->query_growth_period = between(1, 20);
   }
@@ -113,7 +113,7 @@ class RandomConfig {
     k->n_key_heads = k->n_value_heads = static_cast<uint16_t>(between(1, 3));
     k->n_query_heads = static_cast<uint16_t>(k->n_key_heads * between(1, 4));
     k->key_dim = one_in(4) ? even(140) : even(12);
-    k->value_dim = wish_.has_variants && one_in(2) ? even(12) : k->key_dim;
+    k->value_dim = request_.has_variants && one_in(2) ? even(12) : k->key_dim;
     set_scores(k);
     k->qkv_clip = cap();
     k->flags |= some_of(attention::kFlags);
@@ -133,7 +133,7 @@ class RandomConfig {
         owners.push_back(static_cast<uint8_t>(i));
       }
     }
-    if (!wish_.has_variants || owners.empty() || one_in(2)) return;
+    if (!request_.has_variants || owners.empty() || one_in(2)) return;
     k->shared_with = of(owners);
     const LayerKind& owner = c_.kinds[k->shared_with];
     k->n_key_heads = owner.n_key_heads;
@@ -168,7 +168,7 @@ class RandomConfig {
   }
 
   void set_mixer(LayerKind* k) {
-    k->flags |= wish_.always & kMixerFormats[k->mixer].flags;
+    k->flags |= request_.always & kMixerFormats[k->mixer].flags;
     if (k->mixer != 0) k->flags |= block_norms(flag::kMixerNorm, flag::kMixerOutNorm);
     switch (static_cast<Mixer>(k->mixer)) {
       case Mixer::kNothing:
@@ -187,12 +187,12 @@ class RandomConfig {
   }
 
   uint32_t block_norms(uint32_t before, uint32_t behind) {
-    return (wish_.always & (before | behind)) | some_of(before | behind);
+    return (request_.always & (before | behind)) | some_of(before | behind);
   }
 
   void set_activation(LayerKind* k) {
     const uint32_t n = static_cast<uint32_t>(format::Activation::kClampedSwiglu);
-    k->activation = static_cast<uint8_t>(wish_.has_variants ? between(1, n) : 1);
+    k->activation = static_cast<uint8_t>(request_.has_variants ? between(1, n) : 1);
     if (k->activation != n) return;
     k->activation_alpha = 1.702f;
     k->activation_limit = 7.0f;
@@ -226,7 +226,7 @@ class RandomConfig {
     if (k->feed_forward == 0) return;
     const uint32_t flags = kFeedForwardFormats[k->feed_forward].flags;
     k->flags |=
-        (wish_.always & flags) | some_of(flags) | block_norms(flag::kFfnNorm, flag::kFfnOutNorm);
+        (request_.always & flags) | some_of(flags) | block_norms(flag::kFfnNorm, flag::kFfnOutNorm);
     set_activation(k);
     if (k->feed_forward == static_cast<uint8_t>(format::FeedForward::kDense)) {
       k->d_ff = between(1, 70);
@@ -244,8 +244,8 @@ class RandomConfig {
     k.norm_epsilon = epsilon();
     k.inner_epsilon = epsilon();
     do {
-      k.mixer = static_cast<uint8_t>(of(wish_.mixers));
-      k.feed_forward = static_cast<uint8_t>(of(wish_.feed_forwards));
+      k.mixer = static_cast<uint8_t>(of(request_.mixers));
+      k.feed_forward = static_cast<uint8_t>(of(request_.feed_forwards));
     } while (k.mixer == 0 && k.feed_forward == 0);
     k.flags = some_of(flag::kLayerScale);
     set_mixer(&k);
@@ -279,7 +279,7 @@ class RandomConfig {
   }
 
   std::mt19937 random_;
-  const RandomKinds& wish_;
+  const RandomKinds& request_;
   ConfigParts c_;
 };
 
@@ -307,8 +307,8 @@ RandomKinds plain_kinds() {
           false};
 }
 
-ConfigParts random_kinds(uint32_t seed, const RandomKinds& wish) {
-  return RandomConfig(seed, wish).make();
+ConfigParts random_kinds(uint32_t seed, const RandomKinds& request) {
+  return RandomConfig(seed, request).make();
 }
 
 }  // namespace cria::test

@@ -27,6 +27,6 @@ struct RandomKinds {
 [[nodiscard]] RandomKinds plain_kinds();
 
 // The same for the same seed on every machine. Matrices have any formats.
-[[nodiscard]] ConfigParts random_kinds(uint32_t seed, const RandomKinds& wish);
+[[nodiscard]] ConfigParts random_kinds(uint32_t seed, const RandomKinds& request);
 
 }  // namespace cria::test

@@ -106,8 +106,8 @@ TestSession::TestSession(const MemorySource& source, const cria_config& config)
 
 std::vector<float> TestSession::all_logits(std::span<const uint32_t> tokens) {
   std::vector<float> logits(tokens.size() * info_.vocab_size);
-  const cria_turn turn = {session_, tokens.data(), tokens.size(), logits.data(), {}};
-  EXPECT_EQ(cria_step(workspace_, &turn, 1), CRIA_OK);
+  const cria_batch_entry entry = {session_, tokens.data(), tokens.size(), logits.data(), {}};
+  EXPECT_EQ(cria_step(workspace_, &entry, 1), CRIA_OK);
   // The session keeps the last ones, as after a prefill.
   const float* last = cria_logits(session_);
   EXPECT_NE(last, nullptr);

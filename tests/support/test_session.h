@@ -51,7 +51,7 @@ class AlignedMemory {
 [[nodiscard]] cria_model_info inspected(const cria_source& source);
 [[nodiscard]] cria_memory_plan planned(const cria_model_info& info, const cria_config& config);
 
-// A test's wishes and what follows from its source and its threads.
+// A test's requests and what follows from its source and its threads.
 [[nodiscard]] cria_config complete_config(const cria_config& wished, const MemorySource& source,
                                           hosted::ThreadPool* pool);
 

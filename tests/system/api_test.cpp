@@ -318,11 +318,11 @@ TEST(Api, AModelServesSessionsAndWorkspacesOfOtherConfigs) {
   size_t tried = 0;
   for (const uint32_t context : {5u, 6u, 64u}) {
     for (const uint32_t chunk : {1u, 2u, 4096u}) {
-      for (const uint32_t max_turns : {0u, 1u, 3u, 4096u}) {
+      for (const uint32_t max_entries : {0u, 1u, 3u, 4096u}) {
         cria_config config = exact_config();
         config.context = context;
         config.prefill_chunk = chunk;
-        config.max_turns = max_turns;
+        config.max_entries = max_entries;
         config.max_text_bytes = 1;
         const cria_memory_plan plan = test::planned(session.info(), config);
         test::AlignedMemory of_session(plan.session.total);
@@ -374,8 +374,8 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   cria_text_state state = {};
   const cria_sampling sampling = {};
   const cria_message message = {CRIA_USER, "a", 1};
-  const cria_turn turn = {s, &token, 1, nullptr, {}};
-  const cria_turn turn_of_null = {nullptr, &token, 1, logits, {}};
+  const cria_batch_entry entry = {s, &token, 1, nullptr, {}};
+  const cria_batch_entry entry_of_null = {nullptr, &token, 1, logits, {}};
   EXPECT_EQ(cria_model_bytes(nullptr), 0u);
   EXPECT_EQ(cria_session_bytes(nullptr), 0u);
   EXPECT_EQ(cria_workspace_bytes(nullptr), 0u);
@@ -390,9 +390,9 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   EXPECT_EQ(cria_prefill(nullptr, s, &token, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_prefill(w, nullptr, &token, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_prefill(w, s, nullptr, 1), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_step(nullptr, &turn, 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_step(nullptr, &entry, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_step(w, nullptr, 1), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_step(w, &turn_of_null, 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_step(w, &entry_of_null, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_logits(nullptr), nullptr);
   EXPECT_EQ(cria_sample(nullptr, s, &sampling, &token), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_sample(w, nullptr, &sampling, &token), CRIA_INVALID_ARGUMENT);

@@ -98,7 +98,7 @@ void sweep_each(const Case& k) {
   config.kv_format = k.kv;
   config.context = 32;
   config.prefill_chunk = 4;
-  config.max_turns = 2;
+  config.max_entries = 2;
   test::TestSession session(source, config);
   const cria_memory_plan& plan = session.plan();
   test::AlignedMemory memory(plan.model.total);
@@ -167,12 +167,12 @@ TEST_P(ArenaSweep, UsesWhatWasPlannedForEveryFormatChunkAndThreadCount) {
         {weights, static_cast<uint16_t>(group), format::Compression::kZstd, false}));
     for (const uint32_t n_threads : {1u, 3u}) {
       for (const uint32_t chunk : {1u, 64u}) {
-        for (const uint32_t max_turns : {1u, 3u}) {
+        for (const uint32_t max_entries : {1u, 3u}) {
           cria_config config = {};
           config.backend = GetParam();
           config.n_threads = n_threads;
           config.prefill_chunk = chunk;
-          config.max_turns = max_turns;
+          config.max_entries = max_entries;
           config.kv_format = static_cast<cria_kv_format>(opened % 3);
           const test::TestSession session(source, config);  // compares used with planned
           ASSERT_NO_FATAL_FAILURE(expect_sums(session.plan()));

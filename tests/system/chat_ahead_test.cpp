@@ -339,8 +339,8 @@ TEST(ChatAhead, BehindAQuestionThatWasTakenBackItChangesNoBit) {
         for (Chat* chat : {&plain, &ahead}) {
           chat->begin(kind.system);
           for (int i = 0; i < n_asked; ++i) ASSERT_EQ(chat->say(question(i)), CRIA_OK);
-          cria_turn turn;
-          ASSERT_EQ(cria_chat_ask(chat->get(), chat->session().workspace(), nullptr, 0, 4, &turn),
+          cria_batch_entry entry;
+          ASSERT_EQ(cria_chat_ask(chat->get(), chat->session().workspace(), nullptr, 0, 4, &entry),
                     CRIA_OK);
           cria_chat_abandon(chat->get());
         }
@@ -372,8 +372,8 @@ TEST(ChatAhead, ThereAreTimesWhenNothingCanBeReadAhead) {
             CRIA_INVALID_ARGUMENT);
   EXPECT_TRUE(ahead.saved() == before);
   // While an answer is made.
-  cria_turn turn;
-  ASSERT_EQ(cria_chat_ask(ahead.get(), ahead.session().workspace(), "And you?", 8, 4, &turn),
+  cria_batch_entry entry;
+  ASSERT_EQ(cria_chat_ask(ahead.get(), ahead.session().workspace(), "And you?", 8, 4, &entry),
             CRIA_OK);
   EXPECT_EQ(cria_chat_read_ahead(ahead.get(), ahead.session().workspace(), 0, 32, &n_read),
             CRIA_INVALID_ARGUMENT);
@@ -393,8 +393,8 @@ TEST(ChatAhead, AQuestionTakenBackAndAnotherOne) {
     for (int i = 0; i < 20; ++i) {
       read_ahead(&ahead, 32);
       for (Chat* chat : {&plain, &ahead}) {
-        cria_turn turn;
-        ASSERT_EQ(cria_chat_ask(chat->get(), chat->session().workspace(), "And you?", 8, 4, &turn),
+        cria_batch_entry entry;
+        ASSERT_EQ(cria_chat_ask(chat->get(), chat->session().workspace(), "And you?", 8, 4, &entry),
                   CRIA_OK);
         cria_chat_abandon(chat->get());
       }

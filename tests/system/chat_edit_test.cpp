@@ -185,8 +185,8 @@ TEST(ChatEdit, WithoutAQuestionThereIsNothingToAnswer) {
 
 TEST(ChatEdit, NothingIsForgottenWhileAnAnswerIsMade) {
   Chat chat(demo(), kAnswerTokens);
-  cria_turn turn = {};
-  ASSERT_EQ(cria_chat_ask(chat.get(), chat.session().workspace(), "hello", 5, 0, &turn), CRIA_OK);
+  cria_batch_entry entry = {};
+  ASSERT_EQ(cria_chat_ask(chat.get(), chat.session().workspace(), "hello", 5, 0, &entry), CRIA_OK);
   EXPECT_EQ(cria_chat_keep(chat.get(), 0), CRIA_INVALID_ARGUMENT);
 }
 
@@ -200,11 +200,11 @@ TEST(ChatEdit, AnAnswerStaysUntilTheNewOneBegins) {
       ASSERT_EQ(each->say("Tell me more."), CRIA_OK);
     }
     const std::string before = chat.text();
-    cria_turn turn = {};
+    cria_batch_entry entry = {};
     cria_workspace* const workspace = chat.session().workspace();
-    ASSERT_EQ(cria_chat_ask(chat.get(), workspace, nullptr, 0, 0, &turn), CRIA_OK);
+    ASSERT_EQ(cria_chat_ask(chat.get(), workspace, nullptr, 0, 0, &entry), CRIA_OK);
     if (is_read) {
-      ASSERT_EQ(cria_step(workspace, &turn, 1), CRIA_OK);
+      ASSERT_EQ(cria_step(workspace, &entry, 1), CRIA_OK);
     }
     cria_chat_abandon(chat.get());
     EXPECT_EQ(chat.text(), before);
@@ -253,18 +253,18 @@ TEST(ChatEdit, AnAnswerThatMakesRoomSeveralTimesKeepsAllItsTokens) {
     Chat chat(demo(), 6, 512,
               {.max_messages = 0, .max_text_bytes = 0, .exact_context = exact, .reserved = {}});
     for (int i = 0; i < 30; ++i) ASSERT_EQ(chat.say("hello"), CRIA_OK);
-    cria_turn turn = {};
+    cria_batch_entry entry = {};
     cria_workspace* const workspace = chat.session().workspace();
-    ASSERT_EQ(cria_chat_ask(chat.get(), workspace, "hello", 5, 0, &turn), CRIA_OK);
+    ASSERT_EQ(cria_chat_ask(chat.get(), workspace, "hello", 5, 0, &entry), CRIA_OK);
     cria_sampling sampling = {};
     sampling.biases = no_end.data();
     sampling.n_biases = no_end.size();
     std::vector<uint32_t> drawn;
     size_t n_times = 0;
     for (cria_chat_piece piece = {}; piece.is_last == 0;) {
-      ASSERT_EQ(cria_step(workspace, &turn, 1), CRIA_OK);
+      ASSERT_EQ(cria_step(workspace, &entry, 1), CRIA_OK);
       const uint64_t n_dropped = cria_chat_n_dropped(chat.get());
-      ASSERT_EQ(cria_chat_next(chat.get(), workspace, &sampling, &piece, &turn), CRIA_OK);
+      ASSERT_EQ(cria_chat_next(chat.get(), workspace, &sampling, &piece, &entry), CRIA_OK);
       if (piece.token != CRIA_NO_TOKEN) drawn.push_back(piece.token);
       n_times += cria_chat_n_dropped(chat.get()) > n_dropped ? 1 : 0;
     }

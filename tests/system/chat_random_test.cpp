@@ -230,17 +230,17 @@ std::vector<uint8_t> saved_as_it_is(Chat* chat) {
 void abandon(Chat* chat, const Question& question, uint32_t n_steps) {
   cria_workspace* const w = chat->session().workspace();
   const bool is_new = question.way != Way::kAgain;
-  cria_turn turn = {};
+  cria_batch_entry entry = {};
   if (cria_chat_ask(chat->get(), w, is_new ? question.text.data() : nullptr,
-                    is_new ? question.text.size() : 0, question.limit, &turn) != CRIA_OK) {
+                    is_new ? question.text.size() : 0, question.limit, &entry) != CRIA_OK) {
     return;
   }
   cria_chat_piece piece = {};
   const cria_sampling greedy = {};
   for (uint32_t i = 0; i < n_steps && piece.is_last == 0; ++i) {
-    ASSERT_EQ(cria_step(w, &turn, 1), CRIA_OK);
+    ASSERT_EQ(cria_step(w, &entry, 1), CRIA_OK);
     if (i + 1 == n_steps) break;
-    ASSERT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &turn), CRIA_OK);
+    ASSERT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &entry), CRIA_OK);
   }
   if (piece.is_last == 0) cria_chat_abandon(chat->get());
 }
@@ -502,8 +502,8 @@ void fail(const Setting& setting, Chat* chat) {
             CRIA_INVALID_ARGUMENT);
   expect_unchanged("no sampling");
   cria_chat_piece piece = {};
-  cria_turn turn = {};
-  EXPECT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &turn), CRIA_INVALID_ARGUMENT);
+  cria_batch_entry entry = {};
+  EXPECT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &entry), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_chat_keep(chat->get(), cria_chat_n_messages(chat->get()) + 1),
             CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_chat_begin(chat->get(), too_long.data(), too_long.size()), CRIA_TEXT_TOO_LONG);
@@ -543,14 +543,14 @@ TEST(ChatRandom, WhatIsRefusedAmidAnAnswerChangesNothing) {
       pair->say();
       Chat* const chat = pair->one.get();
       cria_workspace* const w = chat->session().workspace();
-      cria_turn turn = {};
-      if (cria_chat_ask(chat->get(), w, "Hello", 5, 6, &turn) != CRIA_OK) return;
+      cria_batch_entry entry = {};
+      if (cria_chat_ask(chat->get(), w, "Hello", 5, 6, &entry) != CRIA_OK) return;
       std::string text;
       cria_chat_piece piece = {};
       const cria_sampling greedy = {};
       const cria_sampling wrong = test::sampling_of(-1.0f, 1.0f, 0.0f, 1.0f, 0);
       while (piece.is_last == 0) {
-        cria_turn ignored = {};
+        cria_batch_entry ignored = {};
         cria_chat_piece none = {};
         uint32_t n = 0;
         uint8_t byte = 0;
@@ -561,9 +561,9 @@ TEST(ChatRandom, WhatIsRefusedAmidAnAnswerChangesNothing) {
         EXPECT_EQ(cria_chat_save(chat->get(), &byte, 1), CRIA_INVALID_ARGUMENT);
         EXPECT_EQ(cria_chat_load(chat->get(), &byte, 1), CRIA_INVALID_ARGUMENT);
         EXPECT_EQ(cria_chat_ask(chat->get(), w, "b", 1, 6, &ignored), CRIA_INVALID_ARGUMENT);
-        ASSERT_EQ(cria_step(w, &turn, 1), CRIA_OK);
+        ASSERT_EQ(cria_step(w, &entry, 1), CRIA_OK);
         EXPECT_EQ(cria_chat_next(chat->get(), w, &wrong, &none, &ignored), CRIA_INVALID_ARGUMENT);
-        ASSERT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &turn), CRIA_OK);
+        ASSERT_EQ(cria_chat_next(chat->get(), w, &greedy, &piece, &entry), CRIA_OK);
         text.append(piece.text, piece.n_bytes);
       }
       EXPECT_EQ(ask(pair->other.get(), {Way::kNew, "Hello", 6, UINT32_MAX}).text, text);

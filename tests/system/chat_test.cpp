@@ -238,20 +238,20 @@ class Steps {
  public:
   explicit Steps(Chat* chat) : chat_(chat) {}
   void ask(std::string_view text) {
-    ASSERT_EQ(cria_chat_ask(chat_->get(), workspace(), text.data(), text.size(), 0, &turn_),
+    ASSERT_EQ(cria_chat_ask(chat_->get(), workspace(), text.data(), text.size(), 0, &entry_),
               CRIA_OK);
   }
-  void step() { ASSERT_EQ(cria_step(workspace(), &turn_, 1), CRIA_OK); }
+  void step() { ASSERT_EQ(cria_step(workspace(), &entry_, 1), CRIA_OK); }
   void next() {
     const cria_sampling greedy = {};
-    ASSERT_EQ(cria_chat_next(chat_->get(), workspace(), &greedy, &piece_, &turn_), CRIA_OK);
+    ASSERT_EQ(cria_chat_next(chat_->get(), workspace(), &greedy, &piece_, &entry_), CRIA_OK);
     ASSERT_EQ(piece_.is_last, 0);
   }
 
  private:
   cria_workspace* workspace() { return chat_->session().workspace(); }
   Chat* chat_;
-  cria_turn turn_ = {};
+  cria_batch_entry entry_ = {};
   cria_chat_piece piece_ = {};
 };
 
@@ -293,8 +293,8 @@ TEST(Chat, AQuestionMayBeTakenBackBetweenAnyTwoCalls) {
 TEST(Chat, AMessageThatOthersAddedStaysWhenItsAnswerIsTakenBack) {
   Chat chat(demo(), 8);
   ASSERT_EQ(cria_chat_add(chat.get(), CRIA_USER, "hello", 5), CRIA_OK);
-  cria_turn turn = {};
-  ASSERT_EQ(cria_chat_ask(chat.get(), chat.session().workspace(), nullptr, 0, 0, &turn), CRIA_OK);
+  cria_batch_entry entry = {};
+  ASSERT_EQ(cria_chat_ask(chat.get(), chat.session().workspace(), nullptr, 0, 0, &entry), CRIA_OK);
   cria_chat_abandon(chat.get());
   EXPECT_EQ(cria_chat_n_messages(chat.get()), 1u);
   EXPECT_EQ(chat.text(), "hello");

@@ -49,26 +49,26 @@ test::Bytes file_of(Pooling pooling, bool is_unit) {
 
 std::vector<uint32_t> some_tokens(size_t n = kTokens) { return test::some_tokens(n, 50); }
 
-cria_config wish(cria_backend backend, uint32_t chunk, uint32_t n_threads) {
+cria_config request(cria_backend backend, uint32_t chunk, uint32_t n_threads) {
   cria_config config = {};
   config.backend = backend;
   config.kv_format = CRIA_KV_F32;
   config.context = 64;
   config.prefill_chunk = chunk;
   config.n_threads = n_threads;
-  config.max_turns = chunk;
+  config.max_entries = chunk;
   return config;
 }
 
-cria_turn turn_of(cria_session* session, const std::vector<uint32_t>& tokens,
-                  std::vector<float>* rows, size_t n_rows) {
-  cria_turn turn = {};
-  turn.session = session;
-  turn.tokens = tokens.data();
-  turn.n_tokens = tokens.size();
-  turn.hidden.rows = rows->data();
-  turn.hidden.n_rows = n_rows;
-  return turn;
+cria_batch_entry entry_of(cria_session* session, const std::vector<uint32_t>& tokens,
+                          std::vector<float>* rows, size_t n_rows) {
+  cria_batch_entry entry = {};
+  entry.session = session;
+  entry.tokens = tokens.data();
+  entry.n_tokens = tokens.size();
+  entry.hidden.rows = rows->data();
+  entry.hidden.n_rows = n_rows;
+  return entry;
 }
 
 std::vector<float> embedding_of(TestSession* s, const std::vector<uint32_t>& tokens,
@@ -112,7 +112,7 @@ TEST_P(Embeddings, AreWhatTheFileSaysOfTheRowsOfANaiveDecoder) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(pooling) << is_unit);
       const test::Bytes file = file_of(pooling, is_unit);
       const MemorySource source(file);
-      TestSession session(source, wish(GetParam(), 7, 1));
+      TestSession session(source, request(GetParam(), 7, 1));
       EXPECT_EQ(session.info().pooling, static_cast<uint8_t>(pooling));
       EXPECT_EQ(session.info().unit_embeddings, is_unit ? 1 : 0);
       const uint32_t width = cria_d_model(session.model());
@@ -132,7 +132,7 @@ TEST_P(Embeddings, HiddenRowsAreThoseOfANaiveDecoder) {
   const MemorySource source(file);
   const std::vector<uint32_t> tokens = some_tokens();
   const std::vector<double> want = test::naive_hidden(file, 64, tokens);
-  TestSession session(source, wish(GetParam(), 7, 1));
+  TestSession session(source, request(GetParam(), 7, 1));
   const size_t width = cria_d_model(session.model());
   // As many of the last as are asked for, with or without logits, and not a float more.
   for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{8}, kTokens}) {
@@ -141,9 +141,9 @@ TEST_P(Embeddings, HiddenRowsAreThoseOfANaiveDecoder) {
       constexpr float kUntouched = 12345.0f;
       std::vector<float> rows(n_rows * width + 1, kUntouched);
       ASSERT_EQ(cria_reset(session.session(), 0), CRIA_OK);
-      cria_turn turn = turn_of(session.session(), tokens, &rows, n_rows);
-      turn.hidden.instead_of_logits = instead;
-      ASSERT_EQ(cria_step(session.workspace(), &turn, 1), CRIA_OK);
+      cria_batch_entry entry = entry_of(session.session(), tokens, &rows, n_rows);
+      entry.hidden.instead_of_logits = instead;
+      ASSERT_EQ(cria_step(session.workspace(), &entry, 1), CRIA_OK);
       EXPECT_LE(test::relative_error(rows.data(), want.data() + (kTokens - n_rows) * width,
                                      n_rows * width),
                 kTolerance);
@@ -160,18 +160,18 @@ INSTANTIATE_TEST_SUITE_P(Backends, Embeddings, testing::ValuesIn(test::built_bac
 TEST(HiddenRows, LeaveLogitsAndSessionsAsTheyAre) {
   const MemorySource source(file_of(Pooling::kUnsaid, false));
   const std::vector<uint32_t> tokens = some_tokens();
-  TestSession plain(source, wish(CRIA_BACKEND_EXACT, 7, 1));
+  TestSession plain(source, request(CRIA_BACKEND_EXACT, 7, 1));
   ASSERT_EQ(cria_prefill(plain.workspace(), plain.session(), tokens.data(), tokens.size()),
             CRIA_OK);
   const std::vector<uint8_t> want = test::state_of(plain.session());
-  TestSession asked(source, wish(CRIA_BACKEND_EXACT, 7, 1));
+  TestSession asked(source, request(CRIA_BACKEND_EXACT, 7, 1));
   std::vector<float> rows(tokens.size() * cria_d_model(asked.model()));
-  const cria_turn turn = turn_of(asked.session(), tokens, &rows, tokens.size());
-  ASSERT_EQ(cria_step(asked.workspace(), &turn, 1), CRIA_OK);
+  const cria_batch_entry entry = entry_of(asked.session(), tokens, &rows, tokens.size());
+  ASSERT_EQ(cria_step(asked.workspace(), &entry, 1), CRIA_OK);
   EXPECT_TRUE(test::state_of(asked.session()) == want);
   // Without logits it goes on all the same: the next token's are those of a session with them.
-  TestSession without(source, wish(CRIA_BACKEND_EXACT, 7, 1));
-  cria_turn first = turn_of(without.session(), tokens, &rows, 1);
+  TestSession without(source, request(CRIA_BACKEND_EXACT, 7, 1));
+  cria_batch_entry first = entry_of(without.session(), tokens, &rows, 1);
   first.n_tokens = tokens.size() - 1;
   first.hidden.instead_of_logits = 1;
   ASSERT_EQ(cria_step(without.workspace(), &first, 1), CRIA_OK);
@@ -185,23 +185,23 @@ TEST(HiddenRows, LeaveLogitsAndSessionsAsTheyAre) {
 
 TEST(HiddenRows, ThatCannotBeAreRefusedAndChangeNothing) {
   const MemorySource source(file_of(Pooling::kUnsaid, false));
-  TestSession s(source, wish(CRIA_BACKEND_EXACT, 7, 1));
+  TestSession s(source, request(CRIA_BACKEND_EXACT, 7, 1));
   const std::vector<uint32_t> tokens = some_tokens(3);
   std::vector<float> rows(4 * cria_d_model(s.model()));
   std::vector<float> logits(3 * cria_vocab_size(s.model()));
-  const cria_turn good = turn_of(s.session(), tokens, &rows, 3);
-  cria_turn no_rows = good;
+  const cria_batch_entry good = entry_of(s.session(), tokens, &rows, 3);
+  cria_batch_entry no_rows = good;
   no_rows.hidden.n_rows = 0;
-  cria_turn too_many = good;
+  cria_batch_entry too_many = good;
   too_many.hidden.n_rows = 4;
-  cria_turn no_place = good;
+  cria_batch_entry no_place = good;
   no_place.hidden.rows = nullptr;
-  cria_turn both = good;
+  cria_batch_entry both = good;
   both.all_logits = logits.data();
   both.hidden.instead_of_logits = 1;
-  cria_turn reserved = good;
+  cria_batch_entry reserved = good;
   reserved.hidden.reserved[6] = 1;
-  for (const cria_turn& wrong : {no_rows, too_many, no_place, both, reserved}) {
+  for (const cria_batch_entry& wrong : {no_rows, too_many, no_place, both, reserved}) {
     EXPECT_EQ(cria_step(s.workspace(), &wrong, 1), CRIA_INVALID_ARGUMENT);
     EXPECT_EQ(cria_position(s.session()), 0u);
   }
@@ -212,11 +212,11 @@ TEST(EmbeddingBits, AreTheSameForAllChunksAndThreads) {
   for (const Pooling pooling : kPoolings) {
     const MemorySource source(file_of(pooling, pooling != Pooling::kUnsaid));
     const std::vector<uint32_t> tokens = some_tokens();
-    TestSession first(source, wish(CRIA_BACKEND_EXACT, 64, 1));
+    TestSession first(source, request(CRIA_BACKEND_EXACT, 64, 1));
     const std::vector<float> want = embedding_of(&first, tokens);
     for (const uint32_t chunk : {1u, 7u, 40u, 41u}) {
       for (const uint32_t n_threads : {1u, 2u, 3u}) {
-        TestSession session(source, wish(CRIA_BACKEND_EXACT, chunk, n_threads));
+        TestSession session(source, request(CRIA_BACKEND_EXACT, chunk, n_threads));
         EXPECT_EQ(embedding_of(&session, tokens), want) << chunk << ' ' << n_threads;
         // A session that was used begins anew.
         EXPECT_EQ(embedding_of(&session, tokens), want) << chunk << ' ' << n_threads;
@@ -229,7 +229,7 @@ TEST(EmbeddingBits, AreTheSameForAllChunksAndThreads) {
 TEST(EmbeddingBits, AreTheSameInARingForFewerRows) {
   constexpr size_t kLong = 120;
   const MemorySource source(file_of(Pooling::kMean, true));
-  cria_config config = wish(CRIA_BACKEND_EXACT, 120, 1);
+  cria_config config = request(CRIA_BACKEND_EXACT, 120, 1);
   config.context = 128;
   TestSession s(source, config);
   const std::vector<uint32_t> tokens = some_tokens(kLong);
@@ -252,7 +252,7 @@ TEST(EmbeddingBits, AreTheSameInCompany) {
   for (const Pooling pooling : kPoolings) {
     SCOPED_TRACE(static_cast<int>(pooling));
     const MemorySource source(file_of(pooling, pooling != Pooling::kUnsaid));
-    TestSessions sessions(source, wish(CRIA_BACKEND_EXACT, 16, 2), 4);
+    TestSessions sessions(source, request(CRIA_BACKEND_EXACT, 16, 2), 4);
     const size_t width = cria_d_model(sessions.model());
     const size_t lengths[] = {kTokens, 5, 23};
     constexpr size_t kPart = 9;
@@ -261,7 +261,7 @@ TEST(EmbeddingBits, AreTheSameInCompany) {
     for (size_t first = 0; first < kTokens; first += kPart) {
       std::vector<std::vector<uint32_t>> parts(3);
       std::vector<std::vector<float>> rows(3);
-      std::vector<cria_turn> turns;
+      std::vector<cria_batch_entry> entries;
       for (size_t i = 0; i < 3; ++i) {
         const std::vector<uint32_t> all = some_tokens(lengths[i]);
         if (first >= all.size()) continue;
@@ -269,15 +269,15 @@ TEST(EmbeddingBits, AreTheSameInCompany) {
         parts[i].assign(all.begin() + static_cast<ptrdiff_t>(first),
                         all.begin() + static_cast<ptrdiff_t>(end));
         rows[i].resize(parts[i].size() * width);
-        cria_turn& turn =
-            turns.emplace_back(turn_of(sessions.session(i), parts[i], &rows[i], parts[i].size()));
-        turn.hidden.instead_of_logits = 1;
+        cria_batch_entry& entry = entries.emplace_back(
+            entry_of(sessions.session(i), parts[i], &rows[i], parts[i].size()));
+        entry.hidden.instead_of_logits = 1;
       }
-      cria_turn& other = turns.emplace_back();
+      cria_batch_entry& other = entries.emplace_back();
       other.session = sessions.session(3);
       other.tokens = chat.data() + first;
       other.n_tokens = std::min(kPart, kTokens - first);
-      ASSERT_EQ(cria_step(sessions.workspace(), turns.data(), turns.size()), CRIA_OK);
+      ASSERT_EQ(cria_step(sessions.workspace(), entries.data(), entries.size()), CRIA_OK);
       for (size_t i = 0; i < 3; ++i) {
         if (rows[i].empty()) continue;
         ASSERT_EQ(cria_embedding_add(sessions.model(), rows[i].data(), parts[i].size(), first,
@@ -287,10 +287,10 @@ TEST(EmbeddingBits, AreTheSameInCompany) {
     }
     for (size_t i = 0; i < 3; ++i) {
       ASSERT_EQ(cria_embedding_finish(sessions.model(), lengths[i], 0, got[i].data()), CRIA_OK);
-      TestSession alone(source, wish(CRIA_BACKEND_EXACT, 64, 1));
+      TestSession alone(source, request(CRIA_BACKEND_EXACT, 64, 1));
       EXPECT_EQ(got[i], embedding_of(&alone, some_tokens(lengths[i]))) << i;
     }
-    TestSession alone(source, wish(CRIA_BACKEND_EXACT, 64, 1));
+    TestSession alone(source, request(CRIA_BACKEND_EXACT, 64, 1));
     ASSERT_EQ(cria_prefill(alone.workspace(), alone.session(), chat.data(), chat.size()), CRIA_OK);
     EXPECT_TRUE(test::state_of(sessions.session(3)) == test::state_of(alone.session()));
   }
@@ -301,7 +301,7 @@ TEST(EmbeddingLengths, AreOneUnlessTheFileSaysOtherwise) {
     for (const bool is_unit : {false, true}) {
       if (pooling == Pooling::kUnsaid && is_unit) continue;
       const MemorySource source(file_of(pooling, is_unit));
-      TestSession s(source, wish(CRIA_BACKEND_EXACT, 64, 1));
+      TestSession s(source, request(CRIA_BACKEND_EXACT, 64, 1));
       const std::vector<float> whole = embedding_of(&s, some_tokens());
       std::vector<float> cut = embedding_of(&s, some_tokens(), 5);
       cut.resize(5);
@@ -319,7 +319,7 @@ TEST(EmbeddingLengths, AreOneUnlessTheFileSaysOtherwise) {
 
 TEST(EmbeddingLengths, OfZerosStayZero) {
   const MemorySource source(file_of(Pooling::kMean, true));
-  TestSession s(source, wish(CRIA_BACKEND_EXACT, 64, 1));
+  TestSession s(source, request(CRIA_BACKEND_EXACT, 64, 1));
   std::vector<float> zeros(cria_d_model(s.model()), 0.0f);
   ASSERT_EQ(cria_embedding_finish(s.model(), 3, 0, zeros.data()), CRIA_OK);
   EXPECT_EQ(zeros, std::vector<float>(zeros.size(), 0.0f));
@@ -327,7 +327,7 @@ TEST(EmbeddingLengths, OfZerosStayZero) {
 
 TEST(EmbeddingErrors, LeaveAnEmptySession) {
   const MemorySource source(file_of(Pooling::kMean, true));
-  cria_config config = wish(CRIA_BACKEND_EXACT, 7, 1);
+  cria_config config = request(CRIA_BACKEND_EXACT, 7, 1);
   int n_left = 5;  // layers, until it is stopped
   config.step_progress = [](void* context, uint64_t, uint64_t) {
     return --*static_cast<int*>(context) < 0 ? 1 : 0;

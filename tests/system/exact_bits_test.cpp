@@ -24,7 +24,7 @@ namespace {
 
 using format::NumberFormat;
 using test::Access;
-using test::ConvertWish;
+using test::ConvertRequest;
 using test::MemorySource;
 using test::TestSession;
 
@@ -53,8 +53,8 @@ constexpr Variant kVariants[] = {
     {"int8-k8v4", NumberFormat::kInt8, 0, CRIA_KV_K8V4},
 };
 
-ConvertWish wish_of(const Variant& variant,
-                    format::Compression compression = format::Compression::kZstd) {
+ConvertRequest request_of(const Variant& variant,
+                          format::Compression compression = format::Compression::kZstd) {
   return {variant.weights, variant.group_size, compression, false, variant.scales};
 }
 
@@ -95,7 +95,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 class ExactBits : public testing::TestWithParam<Variant> {
  protected:
   static test::Bytes model(format::Compression compression) {
-    return test::convert_folder(test::golden_folder("odd-sizes"), wish_of(GetParam(), compression));
+    return test::convert_folder(test::golden_folder("odd-sizes"),
+                                request_of(GetParam(), compression));
   }
 };
 
@@ -188,7 +189,7 @@ std::vector<GoldenModel> golden_models(const Variant& variant) {
   const MatrixFormat f = {variant.weights, variant.group_size};
   std::vector<GoldenModel> models;
   for (const char* name : kGoldenModels) {
-    models.push_back({name, test::convert_folder(test::golden_folder(name), wish_of(variant))});
+    models.push_back({name, test::convert_folder(test::golden_folder(name), request_of(variant))});
   }
   for (test::NearLlama& near : test::near_llamas(f)) {
     if (variant.scales == ScaleSigns::kBoth) near.config.model.flags |= format::kSignedScales;
@@ -243,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactBits, testing::ValuesIn(kVariants), varia
 class ExactBitsOfTheDemo : public testing::TestWithParam<Variant> {
  protected:
   static void expect_golden_demo(const std::vector<uint32_t>& threads) {
-    const MemorySource source(test::convert_folder(test::demo_folder(), wish_of(GetParam())));
+    const MemorySource source(test::convert_folder(test::demo_folder(), request_of(GetParam())));
     cria_config config = exact_config(GetParam());
     size_t compared = 0;
     for (const test::IsaRow& isa : test::runnable_isas()) {

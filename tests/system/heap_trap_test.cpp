@@ -46,7 +46,7 @@ const int kHooked = __sanitizer_install_malloc_and_free_hooks(
 }
 #else
 // operator new calls malloc, so these six catch it all. A dynamic program takes its own definitions
-// before libc's; a static one would then hold both, so there the linker turns every call into one
+// before libc's; a static one would then hold both, so there the linker entries every call into one
 // of __wrap_NAME (tests/CMakeLists.txt).
 #ifdef CRIA_TEST_STATIC
 #define CRIA_TRAP(name) __wrap_##name
@@ -138,8 +138,8 @@ void converse(const cria_instance& cria, size_t n_tokens, Outputs* out, uint8_t*
     ASSERT_EQ(cria_prefill(cria.workspace, cria.session, &token, 1), CRIA_OK);
   }
   ASSERT_EQ(cria_encode(cria.workspace, "Once upon a time", 16, 0, out->tokens, 512, &n), CRIA_OK);
-  const cria_turn turn = {cria.session, out->tokens, 3, out->logits, {}};
-  ASSERT_EQ(cria_step(cria.workspace, &turn, 1), CRIA_OK);
+  const cria_batch_entry entry = {cria.session, out->tokens, 3, out->logits, {}};
+  ASSERT_EQ(cria_step(cria.workspace, &entry, 1), CRIA_OK);
   ASSERT_LE(cria_state_size(cria.session), state_bytes);
   const size_t used = cria_state_size(cria.session);
   ASSERT_EQ(cria_state_save(cria.session, state, used), CRIA_OK);

@@ -73,7 +73,7 @@ TEST_P(NearLlamaModels, LogitsAreThoseOfANaiveDecoder) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 22u);
+  EXPECT_EQ(compared, 26u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, NearLlamaModels, testing::ValuesIn(test::built_backends()),
@@ -104,9 +104,10 @@ TEST(LongRope, EachSessionHasTheFrequenciesOfItsContext) {
   ASSERT_EQ(cria_start(memory.data(), memory.size(), both.model(), &long_config, &other), CRIA_OK);
   std::vector<float> got_short(want_short.size());
   std::vector<float> got_long(want_long.size());
-  const cria_turn turns[] = {{both.session(), tokens.data(), tokens.size(), got_short.data(), {}},
-                             {other, tokens.data(), tokens.size(), got_long.data(), {}}};
-  ASSERT_EQ(cria_step(both.workspace(), turns, 2), CRIA_OK);
+  const cria_batch_entry entries[] = {
+      {both.session(), tokens.data(), tokens.size(), got_short.data(), {}},
+      {other, tokens.data(), tokens.size(), got_long.data(), {}}};
+  ASSERT_EQ(cria_step(both.workspace(), entries, 2), CRIA_OK);
   EXPECT_EQ(got_short, want_short);
   EXPECT_EQ(got_long, want_long);
 }

@@ -75,8 +75,9 @@ void add_nll(Loaded* model, const std::vector<uint32_t>& tokens, Nll* nll) {
   const size_t vocab = model->vocab_size();
   std::vector<float> logits(tokens.size() * vocab);
   ASSERT_EQ(cria_reset(model->session(), 0), CRIA_OK);
-  const cria_turn turn = {model->session(), tokens.data(), tokens.size(), logits.data(), {}};
-  ASSERT_EQ(cria_step(model->workspace(), &turn, 1), CRIA_OK);
+  const cria_batch_entry entry = {
+      model->session(), tokens.data(), tokens.size(), logits.data(), {}};
+  ASSERT_EQ(cria_step(model->workspace(), &entry, 1), CRIA_OK);
   for (size_t i = 0; i + 1 < tokens.size(); ++i, ++nll->n_tokens) {
     const float* row = &logits[i * vocab];
     const double largest = static_cast<double>(*std::max_element(row, row + vocab));

@@ -38,17 +38,17 @@ enum class Keeping { kRows, kBlocks };
 // All that a build computes. Where sums are rounded otherwise on each CPU, experts may be chosen
 // otherwise too.
 test::RandomKinds computed_kinds(cria_backend backend, Keeping keeping) {
-  test::RandomKinds wish = test::all_kinds();
-  wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kLatentAttention,
-                 Mixer::kLatentAttention};
+  test::RandomKinds request = test::all_kinds();
+  request.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kLatentAttention,
+                    Mixer::kLatentAttention};
   if (keeping == Keeping::kBlocks) {
-    wish.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kShortConvolution,
-                   Mixer::kShortConvolution};
+    request.mixers = {Mixer::kNothing, Mixer::kAttention, Mixer::kShortConvolution,
+                      Mixer::kDeltaRule, Mixer::kStateSpace};
   }
-  wish.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
-  if (backend == CRIA_BACKEND_EXACT) wish.feed_forwards.push_back(format::FeedForward::kExperts);
-  wish.has_per_layer = false;
-  return wish;
+  request.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
+  if (backend == CRIA_BACKEND_EXACT) request.feed_forwards.push_back(format::FeedForward::kExperts);
+  request.has_per_layer = false;
+  return request;
 }
 
 // A model whose scores differ between positions.
@@ -58,10 +58,11 @@ ConfigParts made(uint32_t seed, cria_backend backend, Keeping keeping) {
   c.model.logits_divisor = 0.01f;
   for (format::LayerKind& k : c.kinds) k.score_multiplier *= 1e4f;
   for (format::LayerKind& k : c.kinds) {
-    if (k.mixer != static_cast<uint8_t>(Mixer::kShortConvolution)) continue;
+    if (k.conv_taps == 0) continue;
     // What it computes is a product of three small numbers and more.
     k.flags |= format::flag::kMixerOutNorm;
-    k.norm_epsilon = 1e-20f;
+    k.norm_epsilon = k.inner_epsilon = 1e-20f;
+    if (k.unit_epsilon != 0) k.unit_epsilon = 1e-20f;
   }
   return c;
 }
@@ -144,14 +145,14 @@ void compare_bits(Keeping keeping) {
         }
       }
       config.prefill_chunk = 64;
-      config.max_turns = 2;
+      config.max_entries = 2;
       test::TestSessions sessions(source, config, 2);
       std::vector<float> got(want.size());
       const size_t half = tokens.size() / 2;
-      const cria_turn turns[] = {
+      const cria_batch_entry entries[] = {
           {sessions.session(1), tokens.data() + half, tokens.size() - half, nullptr, {}},
           {sessions.session(0), tokens.data(), tokens.size(), got.data(), {}}};
-      ASSERT_EQ(cria_step(sessions.workspace(), turns, 2), CRIA_OK);
+      ASSERT_EQ(cria_step(sessions.workspace(), entries, 2), CRIA_OK);
       EXPECT_EQ(got, want) << seed;
     }
   }

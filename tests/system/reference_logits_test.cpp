@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tests/support/expected.h"
 #include "tests/support/max_or_nan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
@@ -14,9 +15,6 @@ namespace cria {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Float rounding of two implementations of the same sums; measured differences are below 6e-5.
-constexpr double kLogitTolerance = 1e-4;
 
 cria_config f32_config(cria_backend backend, const cria_model_info& info) {
   cria_config config = {};
@@ -45,7 +43,7 @@ void compare_with_reference(const fs::path& folder, cria_backend backend) {
   }
   std::printf("%s, %s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(),
               cria_backend_name(session.model()), worst);
-  EXPECT_LE(worst, kLogitTolerance);
+  EXPECT_LE(worst, expected.tolerance);
   // transformers goes on where the positions that it was made for are over.
   const size_t room = info.max_context - expected.prompt.size();
   std::vector<uint32_t> greedy = expected.greedy;

@@ -34,7 +34,7 @@ cria_config config_for(cria_backend backend) {
   config.backend = backend;
   config.context = kContext;
   config.prefill_chunk = 4;
-  config.max_turns = 2;
+  config.max_entries = 2;
   config.n_threads = 2;
   return config;
 }
@@ -62,12 +62,12 @@ class Conversations {
   [[nodiscard]] cria_workspace* workspace() { return sessions_.workspace(); }
 
   // What session i says next.
-  [[nodiscard]] cria_turn turn(size_t i, size_t n_tokens) {
+  [[nodiscard]] cria_batch_entry entry(size_t i, size_t n_tokens) {
     return {session(i), tokens_[i].data() + kSaid[i], n_tokens, nullptr, {}};
   }
 
-  [[nodiscard]] cria_status step(const std::vector<cria_turn>& turns) {
-    return cria_step(workspace(), turns.data(), turns.size());
+  [[nodiscard]] cria_status step(const std::vector<cria_batch_entry>& entries) {
+    return cria_step(workspace(), entries.data(), entries.size());
   }
 
   void expect_unchanged(const std::string& what) {
@@ -85,14 +85,14 @@ class Conversations {
 };
 
 // Turns of all sessions, of chunks that end in the middle of some.
-std::vector<cria_turn> good_turns(Conversations* c) {
-  return {c->turn(1, 9), c->turn(0, 1), c->turn(3, 6), c->turn(2, 3)};
+std::vector<cria_batch_entry> good_entries(Conversations* c) {
+  return {c->entry(1, 9), c->entry(0, 1), c->entry(3, 6), c->entry(2, 3)};
 }
 
-// The states that good_turns leave.
+// The states that good_entries leave.
 std::vector<std::vector<uint8_t>> good_states(cria_backend backend) {
   Conversations c(config_for(backend));
-  EXPECT_EQ(c.step(good_turns(&c)), CRIA_OK);
+  EXPECT_EQ(c.step(good_entries(&c)), CRIA_OK);
   std::vector<std::vector<uint8_t>> states;
   for (size_t i = 0; i < kSessions; ++i) states.push_back(state_of(c.session(i)));
   return states;
@@ -106,40 +106,40 @@ TEST_P(SessionErrors, TurnsThatCannotBeAreRefusedAndChangeNothing) {
   Conversations other(config_for(GetParam()));
   const uint32_t past_the_vocabulary[] = {1, 2, 301};
   const uint32_t far_past[] = {0xffffffff};
-  const std::vector<cria_turn> good = good_turns(&c);
-  const auto with_last = [&](const cria_turn& last) {
-    std::vector<cria_turn> turns = good;
-    turns.back() = last;
-    return turns;
+  const std::vector<cria_batch_entry> good = good_entries(&c);
+  const auto with_last = [&](const cria_batch_entry& last) {
+    std::vector<cria_batch_entry> entries = good;
+    entries.back() = last;
+    return entries;
   };
   const struct {
     const char* what;
-    std::vector<cria_turn> turns;
+    std::vector<cria_batch_entry> entries;
     cria_status expected;
   } wrong[] = {
-      {"no turn", {}, CRIA_INVALID_ARGUMENT},
-      {"a session twice", {c.turn(0, 1), c.turn(0, 1)}, CRIA_INVALID_ARGUMENT},
-      {"a session twice, apart", with_last(c.turn(1, 1)), CRIA_INVALID_ARGUMENT},
+      {"no entry", {}, CRIA_INVALID_ARGUMENT},
+      {"a session twice", {c.entry(0, 1), c.entry(0, 1)}, CRIA_INVALID_ARGUMENT},
+      {"a session twice, apart", with_last(c.entry(1, 1)), CRIA_INVALID_ARGUMENT},
       {"all sessions twice",
        {good[0], good[1], good[2], good[3], good[0], good[1], good[2], good[3]},
        CRIA_INVALID_ARGUMENT},
-      {"a session of another model", with_last(other.turn(2, 1)), CRIA_INVALID_ARGUMENT},
-      {"sessions of another model alone", good_turns(&other), CRIA_INVALID_ARGUMENT},
+      {"a session of another model", with_last(other.entry(2, 1)), CRIA_INVALID_ARGUMENT},
+      {"sessions of another model alone", good_entries(&other), CRIA_INVALID_ARGUMENT},
       {"a null session", with_last({nullptr, past_the_vocabulary, 1, nullptr, {}}),
        CRIA_INVALID_ARGUMENT},
       {"null tokens", with_last({c.session(2), nullptr, 1, nullptr, {}}), CRIA_INVALID_ARGUMENT},
-      {"no tokens", with_last(c.turn(2, 0)), CRIA_INVALID_ARGUMENT},
+      {"no tokens", with_last(c.entry(2, 0)), CRIA_INVALID_ARGUMENT},
       {"a token past the vocabulary",
        with_last({c.session(2), past_the_vocabulary, 3, nullptr, {}}), CRIA_INVALID_ARGUMENT},
       {"a token far past it", with_last({c.session(2), far_past, 1, nullptr, {}}),
        CRIA_INVALID_ARGUMENT},
-      {"a context that is full", with_last(c.turn(2, 4)), CRIA_CONTEXT_FULL},
+      {"a context that is full", with_last(c.entry(2, 4)), CRIA_CONTEXT_FULL},
       {"a context that is full, first",
-       {c.turn(3, kContext + 1), good[0], good[1], good[3]},
+       {c.entry(3, kContext + 1), good[0], good[1], good[3]},
        CRIA_CONTEXT_FULL},
   };
   for (const auto& w : wrong) {
-    EXPECT_EQ(c.step(w.turns), w.expected) << w.what;
+    EXPECT_EQ(c.step(w.entries), w.expected) << w.what;
     c.expect_unchanged(w.what);
     other.expect_unchanged(w.what);
   }
@@ -180,7 +180,7 @@ TEST_P(SessionErrors, AStepThatIsCancelledChangesNothing) {
   {
     Conversations whole(config);
     stopper.arm(SIZE_MAX);
-    ASSERT_EQ(whole.step(good_turns(&whole)), CRIA_OK);
+    ASSERT_EQ(whole.step(good_entries(&whole)), CRIA_OK);
   }
   // 19 tokens in chunks of at most 4 rows, through 2 layers.
   const size_t n_calls = stopper.n_calls;
@@ -190,12 +190,12 @@ TEST_P(SessionErrors, AStepThatIsCancelledChangesNothing) {
   EXPECT_EQ(stopper.last_done, stopper.last_total) << "the last call says that all is done";
   for (size_t at = 0; at < n_calls; ++at) {
     stopper.arm(at);
-    EXPECT_EQ(c.step(good_turns(&c)), CRIA_CANCELLED) << at;
+    EXPECT_EQ(c.step(good_entries(&c)), CRIA_CANCELLED) << at;
     EXPECT_EQ(stopper.n_calls, at + 1) << "nobody is asked again";
     c.expect_unchanged("cancelled at " + std::to_string(at));
   }
   stopper.arm(SIZE_MAX);
-  ASSERT_EQ(c.step(good_turns(&c)), CRIA_OK);
+  ASSERT_EQ(c.step(good_entries(&c)), CRIA_OK);
   for (size_t i = 0; i < kSessions; ++i) EXPECT_TRUE(state_of(c.session(i)) == states[i]) << i;
 }
 
@@ -209,10 +209,10 @@ TEST_P(SessionErrors, AStepOfOneSessionThatIsCancelledChangesNothing) {
     // 9 tokens in chunks of 4 rows, through 2 layers.
     for (size_t at = 0; at < 6; ++at) {
       std::vector<float> logits(9 * 301);
-      cria_turn turn = c.turn(1, 9);
-      turn.all_logits = wants_all ? logits.data() : nullptr;
+      cria_batch_entry entry = c.entry(1, 9);
+      entry.all_logits = wants_all ? logits.data() : nullptr;
       stopper.arm(at);
-      EXPECT_EQ(c.step({turn}), CRIA_CANCELLED) << at;
+      EXPECT_EQ(c.step({entry}), CRIA_CANCELLED) << at;
       c.expect_unchanged("cancelled at " + std::to_string(at));
     }
   }

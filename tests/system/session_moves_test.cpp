@@ -104,7 +104,7 @@ class SessionMoves : public testing::TestWithParam<Variant> {
     config.backend = GetParam().backend;
     config.kv_format = GetParam().kv_format;
     config.prefill_chunk = 7;
-    config.max_turns = 1;
+    config.max_entries = 1;
     return config;
   }
 };
@@ -209,10 +209,10 @@ TEST_P(SessionMoves, LogitsAreCopiedAndSavedAsTheyAre) {
 TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
   const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 2);
-  cria_config wish = config();
-  wish.context = 16;
+  cria_config request = config();
+  request.context = 16;
   const bool is_other_kind = GetParam().kind == Kind::kNearLlama;  // of RoPE's frequencies
-  TestSessions other_model(source, wish, 1);
+  TestSessions other_model(source, request, 1);
   read(&sessions, 0, some_tokens(20, 1), 0, 20);
   read(&sessions, 1, some_tokens(5, 2), 0, 5);
   const std::vector<uint8_t> before = test::state_of(sessions.session(1));
@@ -225,10 +225,10 @@ TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
   EXPECT_TRUE(test::state_of(sessions.session(1)) == before);
 
   // A session of the same model with a smaller context.
-  const cria_memory_plan plan = test::planned(sessions.info(), wish);
+  const cria_memory_plan plan = test::planned(sessions.info(), request);
   test::AlignedMemory memory(plan.session.total);
   cria_session* small = nullptr;
-  ASSERT_EQ(cria_start(memory.data(), memory.size(), sessions.model(), &wish, &small), CRIA_OK);
+  ASSERT_EQ(cria_start(memory.data(), memory.size(), sessions.model(), &request, &small), CRIA_OK);
   EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 17),
             is_other_kind ? CRIA_INVALID_ARGUMENT : CRIA_CONTEXT_FULL);
   EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 16),
@@ -363,9 +363,9 @@ TEST_P(SessionMoves, AStateGoesOnInARingOfAnotherSize) {
   std::vector<std::vector<uint8_t>> states;
   std::vector<std::vector<uint8_t>> ends;
   for (const uint32_t chunk : {1u, 7u, 100u, 256u}) {
-    cria_config wish = config();
-    wish.prefill_chunk = chunk;
-    TestSessions sessions(source, wish, 1);
+    cria_config request = config();
+    request.prefill_chunk = chunk;
+    TestSessions sessions(source, request, 1);
     read(&sessions, 0, tokens, 0, 200);
     states.push_back(test::state_of(sessions.session(0)));
     read(&sessions, 0, tokens, 200, 250);

@@ -102,7 +102,7 @@ Outcomes run_script(TestSessions* sessions, bool is_together, Wanted wanted) {
   for (const std::vector<Part>& parts : kScript) {
     std::vector<Outcome>& step = outcomes.emplace_back(parts.size());
     std::vector<std::vector<uint32_t>> tokens(parts.size());
-    std::vector<cria_turn> turns;
+    std::vector<cria_batch_entry> entries;
     for (size_t i = 0; i < parts.size(); ++i) {
       cria_session* session = sessions->session(parts[i].session);
       const size_t position = cria_position(session);
@@ -112,21 +112,21 @@ Outcomes run_script(TestSessions* sessions, bool is_together, Wanted wanted) {
       const bool wants_all =
           wanted == Wanted::kAll || (wanted == Wanted::kSome && parts[i].wants_all);
       if (wants_all) step[i].all_logits.resize(parts[i].n_tokens * vocab_size);
-      turns.push_back({session,
-                       tokens[i].data(),
-                       tokens[i].size(),
-                       wants_all ? step[i].all_logits.data() : nullptr,
-                       {}});
+      entries.push_back({session,
+                         tokens[i].data(),
+                         tokens[i].size(),
+                         wants_all ? step[i].all_logits.data() : nullptr,
+                         {}});
     }
     if (is_together) {
-      EXPECT_EQ(cria_step(sessions->workspace(), turns.data(), turns.size()), CRIA_OK);
+      EXPECT_EQ(cria_step(sessions->workspace(), entries.data(), entries.size()), CRIA_OK);
     } else {
-      for (const cria_turn& turn : turns) {
-        EXPECT_EQ(cria_step(sessions->workspace(), &turn, 1), CRIA_OK);
+      for (const cria_batch_entry& entry : entries) {
+        EXPECT_EQ(cria_step(sessions->workspace(), &entry, 1), CRIA_OK);
       }
     }
     for (size_t i = 0; i < parts.size(); ++i) {
-      cria_session* session = turns[i].session;
+      cria_session* session = entries[i].session;
       EXPECT_NE(cria_logits(session), nullptr);
       EXPECT_EQ(cria_sample(sessions->workspace(), session, &sampling, &step[i].drawn), CRIA_OK);
       step[i].state = test::state_of(session);
@@ -174,11 +174,11 @@ class Sessions : public testing::TestWithParam<Variant> {};
 
 TEST_P(Sessions, GetTheBitsThatTheyGetAlone) {
   CRIA_SKIP_UNDER_ASAN();
-  constexpr uint32_t kTurns[] = {1, 2, 3, 8};
+  constexpr uint32_t kEntries[] = {1, 2, 3, 8};
   constexpr uint32_t kChunks[] = {1, 7, 64};
   constexpr uint32_t kThreads[] = {1, 2, 3};
   constexpr Wanted kWanted[] = {Wanted::kSome, Wanted::kLast, Wanted::kAll};
-  constexpr size_t kChoices = std::size(kTurns) * std::size(kChunks) * std::size(kThreads);
+  constexpr size_t kChoices = std::size(kEntries) * std::size(kChunks) * std::size(kThreads);
   const std::vector<test::IsaRow> isas = test::runnable_isas();
   // Of most formats a sample in which each number of each kind is met, and each instruction set.
 #if defined(__SANITIZE_THREAD__)
@@ -194,23 +194,23 @@ TEST_P(Sessions, GetTheBitsThatTheyGetAlone) {
     const Outcomes alone = run_script(&apart, false, Wanted::kAll);
     for (size_t i = 0; i < kChoices; i += step) {
       cria_config config = config_of(GetParam());
-      config.max_turns = kTurns[i % std::size(kTurns)];
-      config.prefill_chunk = kChunks[i / std::size(kTurns) % std::size(kChunks)];
-      config.n_threads = kThreads[i / std::size(kTurns) / std::size(kChunks)];
+      config.max_entries = kEntries[i % std::size(kEntries)];
+      config.prefill_chunk = kChunks[i / std::size(kEntries) % std::size(kChunks)];
+      config.n_threads = kThreads[i / std::size(kEntries) / std::size(kChunks)];
       config.isa_mask = isas[i % isas.size()].mask;
-      SCOPED_TRACE(std::string(name) + ", turns " + std::to_string(config.max_turns) + ", chunk " +
-                   std::to_string(config.prefill_chunk) + ", threads " +
+      SCOPED_TRACE(std::string(name) + ", entries " + std::to_string(config.max_entries) +
+                   ", chunk " + std::to_string(config.prefill_chunk) + ", threads " +
                    std::to_string(config.n_threads) + ", " + isas[i % isas.size()].name);
       TestSessions together(source, config, kSessions);
-      const Wanted wanted = kWanted[(i + i / std::size(kTurns)) % std::size(kWanted)];
+      const Wanted wanted = kWanted[(i + i / std::size(kEntries)) % std::size(kWanted)];
       compared += compare(run_script(&together, true, wanted), alone);
     }
   }
-  std::printf("%zu turns compared\n", compared);
+  std::printf("%zu entries compared\n", compared);
   EXPECT_GT(compared, 2 * kChoices / step * kSessions);
 }
 
-// A turn that wants all logits is not different from one that wants the last, but for them.
+// An entry that wants all logits is not different from one that wants the last, but for them.
 TEST_P(Sessions, MayWantAllLogitsOrTheLast) {
   const MemorySource source = model_of(kModels[0], GetParam());
   TestSessions first(source, config_of(GetParam()), kSessions);
@@ -218,7 +218,7 @@ TEST_P(Sessions, MayWantAllLogitsOrTheLast) {
   for (const bool is_together : {false, true}) {
     for (const Wanted wanted : {Wanted::kLast, Wanted::kSome, Wanted::kAll}) {
       cria_config config = config_of(GetParam());
-      config.max_turns = 3;
+      config.max_entries = 3;
       TestSessions sessions(source, config, kSessions);
       EXPECT_GT(compare(run_script(&sessions, is_together, wanted), all), 0u);
     }
@@ -239,15 +239,15 @@ TEST_P(Sessions, OfAnyNumberTakeWhatWasPlanned) {
         config.context = 19;
         config.prefill_chunk = 5;
         config.n_threads = static_cast<uint32_t>(1 + n % 3);
-        config.max_turns = static_cast<uint32_t>(n);
+        config.max_entries = static_cast<uint32_t>(n);
         TestSessions sessions(source, config, n);
         std::vector<uint32_t> tokens(19);
         for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = token_at(n, i, 300);
-        std::vector<cria_turn> turns;
+        std::vector<cria_batch_entry> entries;
         for (size_t i = 0; i < n; ++i) {
-          turns.push_back({sessions.session(i), tokens.data(), tokens.size(), nullptr, {}});
+          entries.push_back({sessions.session(i), tokens.data(), tokens.size(), nullptr, {}});
         }
-        ASSERT_EQ(cria_step(sessions.workspace(), turns.data(), turns.size()), CRIA_OK);
+        ASSERT_EQ(cria_step(sessions.workspace(), entries.data(), entries.size()), CRIA_OK);
         const size_t logits_bytes = sessions.info().vocab_size * sizeof(float);
         for (size_t i = 0; i < n; ++i) {
           ASSERT_EQ(cria_position(sessions.session(i)), cria_context(sessions.session(i)));
@@ -274,25 +274,27 @@ TEST(SessionsOfAWindow, GetTheSameBitsInRingsOfAnySize) {
   for (const uint32_t chunk : kChunks) {
     cria_config config = config_of(kVariants[0]);
     config.prefill_chunk = chunk;
-    config.max_turns = 2;
+    config.max_entries = 2;
     TestSessions one(source, config, 1);
     std::vector<std::unique_ptr<test::AlignedMemory>> memory;
-    std::vector<cria_turn> turns = {{one.session(0), tokens.data(), 100, nullptr, {}}};
+    std::vector<cria_batch_entry> entries = {{one.session(0), tokens.data(), 100, nullptr, {}}};
     for (const uint32_t session_chunk : kChunks) {
       cria_config other = config;
       other.prefill_chunk = session_chunk;
       const cria_memory_plan plan = test::planned(one.info(), other);
       memory.push_back(std::make_unique<test::AlignedMemory>(plan.session.total));
-      cria_turn& turn = turns.emplace_back(cria_turn{nullptr, tokens.data(), 100, nullptr, {}});
+      cria_batch_entry& entry =
+          entries.emplace_back(cria_batch_entry{nullptr, tokens.data(), 100, nullptr, {}});
       ASSERT_EQ(cria_start(memory.back()->data(), memory.back()->size(), one.model(), &other,
-                           &turn.session),
+                           &entry.session),
                 CRIA_OK);
     }
-    ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
-    for (cria_turn& turn : turns) turn = {turn.session, tokens.data() + 100, 130, nullptr, {}};
-    ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
-    for (const cria_turn& turn : turns) {
-      const std::vector<uint8_t> state = test::state_of(turn.session);
+    ASSERT_EQ(cria_step(one.workspace(), entries.data(), entries.size()), CRIA_OK);
+    for (cria_batch_entry& entry : entries)
+      entry = {entry.session, tokens.data() + 100, 130, nullptr, {}};
+    ASSERT_EQ(cria_step(one.workspace(), entries.data(), entries.size()), CRIA_OK);
+    for (const cria_batch_entry& entry : entries) {
+      const std::vector<uint8_t> state = test::state_of(entry.session);
       if (want.empty()) want = state;
       EXPECT_TRUE(state == want) << "chunk " << chunk;
       ++compared;

@@ -300,8 +300,8 @@ TEST(TextAlone, HasNoSession) {
   EXPECT_EQ(workspace, nullptr);
   // Nor does its workspace run the sessions of another model.
   const uint32_t token = 1;
-  const cria_turn turn = {whole.session(), &token, 1, nullptr, {}};
-  EXPECT_EQ(cria_step(text.workspace(), &turn, 1), CRIA_NO_WEIGHTS);
+  const cria_batch_entry entry = {whole.session(), &token, 1, nullptr, {}};
+  EXPECT_EQ(cria_step(text.workspace(), &entry, 1), CRIA_NO_WEIGHTS);
   EXPECT_EQ(cria_prefill(text.workspace(), nullptr, &token, 1), CRIA_NO_WEIGHTS);
   EXPECT_EQ(cria_position(whole.session()), 0u);
 }

@@ -28,15 +28,17 @@ using test::TestSessions;
 constexpr uint32_t kVocab = 50;
 constexpr uint32_t kContext = 300;
 constexpr uint32_t kSnapshots = 3;
+constexpr uint32_t kLayers = 5;
 
 format::LayerKind kind_of(Mixer mixer) {
   format::LayerKind k = test::small_kind(mixer, FeedForward::kDense);
   k.flags |= format::flag::kGated | format::flag::kMixerOutNorm;
-  k.norm_epsilon = 1e-20f;  // what it adds is a product of three small numbers and more
+  // What it adds is a product of three small numbers and more.
+  k.norm_epsilon = k.inner_epsilon = 1e-20f;
   return k;
 }
 
-// Convolutions of two lengths, with attention between them.
+// Every mixer that keeps blocks, of convolutions two lengths, with attention between them.
 MemorySource model_of(uint32_t window) {
   ConfigParts c = test::small_config(format::NumberFormat::kInt4, 32);
   c.model.max_context = c.model.planned_context = kContext;
@@ -46,8 +48,11 @@ MemorySource model_of(uint32_t window) {
   format::LayerKind longer = kind_of(Mixer::kShortConvolution);
   longer.conv_taps = 5;
   longer.flags |= format::flag::kConvolutionBias | format::flag::kMixerBias;
-  c.set_layers(std::vector{kind_of(Mixer::kShortConvolution), c.kinds[0], longer,
-                           kind_of(Mixer::kShortConvolution)});
+  const std::vector<format::LayerKind> layers = {kind_of(Mixer::kShortConvolution), c.kinds[0],
+                                                 longer, kind_of(Mixer::kDeltaRule),
+                                                 kind_of(Mixer::kStateSpace)};
+  EXPECT_EQ(layers.size(), kLayers);
+  c.set_layers(layers);
   test::set_all_formats(&c, {format::NumberFormat::kInt4, 32});
   return MemorySource(test::build_model(c.view(), 5));
 }
@@ -146,15 +151,15 @@ class Walk {
 
   void read_both() {
     std::vector<uint32_t> tokens[2];
-    std::vector<cria_turn> turns;
+    std::vector<cria_batch_entry> entries;
     for (size_t i = 0; i < 2; ++i) {
       tokens[i] = new_tokens(held_[i].tokens.size());
       if (!tokens[i].empty()) {
-        turns.push_back({session(i), tokens[i].data(), tokens[i].size(), nullptr, {}});
+        entries.push_back({session(i), tokens[i].data(), tokens[i].size(), nullptr, {}});
       }
     }
-    if (turns.empty()) return;
-    ASSERT_EQ(cria_step(s_.workspace(), turns.data(), turns.size()), CRIA_OK);
+    if (entries.empty()) return;
+    ASSERT_EQ(cria_step(s_.workspace(), entries.data(), entries.size()), CRIA_OK);
     for (size_t i = 0; i < 2; ++i) {
       held_[i].tokens.insert(held_[i].tokens.end(), tokens[i].begin(), tokens[i].end());
     }
@@ -261,7 +266,7 @@ class Walk {
     if (tokens.empty()) return;
     const std::vector<uint8_t> before =
         has_window_ ? std::vector<uint8_t>() : test::state_of(session(i));
-    stop_.after = below(static_cast<uint32_t>((tokens.size() + 6) / 7 * 4));
+    stop_.after = below(static_cast<uint32_t>((tokens.size() + 6) / 7 * kLayers));
     ASSERT_EQ(cria_prefill(s_.workspace(), session(i), tokens.data(), tokens.size()),
               CRIA_CANCELLED);
     stop_.after = UINT32_MAX;

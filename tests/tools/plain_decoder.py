@@ -13,8 +13,8 @@ from operator import mul
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, CONVOLUTION, EXPERTS, GELU, KIND_FLAGS, LATENT,  # noqa: E402
-                                       LAYER_NORM, LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, TIED)
+from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, CONVOLUTION, DELTA, EXPERTS, GELU, KIND_FLAGS, LATENT,  # noqa: E402
+                                       LAYER_NORM, LEARNED_POSITIONS, NO_KIND, NO_TABLE, RELU_SQUARED, SILU, STATE_SPACE, TIED)
 from cria_reader.model_file import ModelFile  # noqa: E402
 
 SOFTMAX, SIGMOID = 1, 2
@@ -77,6 +77,7 @@ class Layer:
         self.config, self.kind, self.tensors = config, kind, tensors
         self.flags = {name for bit, name in enumerate(KIND_FLAGS) if kind["flags"] >> bit & 1}
         self.rows = []      # what positions left for those behind them
+        self.states = {}    # of value heads
         self.chosen = None  # experts of the last token
 
     def __getitem__(self, name):
@@ -117,7 +118,8 @@ class Layer:
     # Mixers ----------------------------------------------------------------------------------
 
     def mix(self, x, position, turn, rows_of_kinds):
-        mixers = {ATTENTION: self.attention, LATENT: self.latent, CONVOLUTION: self.short_convolution}
+        mixers = {ATTENTION: self.attention, LATENT: self.latent, CONVOLUTION: self.short_convolution, DELTA: self.delta_rule,
+                  STATE_SPACE: self.state_space}
         return mixers[self["mixer"]](x, position, turn, rows_of_kinds)
 
     def heads(self, name, x, width):
@@ -174,6 +176,58 @@ class Layer:
         if "conv.bias" in self.tensors:
             y = added(y, self.tensors["conv.bias"])
         return self.multiply("o", [a * b for a, b in zip(self.multiply("q", x), y)])
+
+    def convolved_heads(self, x):
+        """Heads of q, k and v behind their convolution and silu; each key head as often as it serves a value head."""
+        rows = [self.multiply(name, x) for name in "qkv"]
+        self.rows.append(sum(rows, []))
+        newest = self.rows[-self["conv_taps"]:]
+        taps = heads_of(self.tensors["conv"], len(newest[0]))[-len(newest):]
+        y = [dot(weights, values) for weights, values in zip(zip(*taps), zip(*newest))]
+        if "conv.bias" in self.tensors:
+            y = added(y, self.tensors["conv.bias"])
+        y = [value * sigmoid(value) for value in y]
+        n_keys, n_served = len(rows[0]), self["n_value_heads"] // self["n_key_heads"]
+        queries, keys = (heads_of(part, self["key_dim"]) for part in (y[:n_keys], y[n_keys:2 * n_keys]))
+        values = heads_of(y[2 * n_keys:], self["value_dim"])
+        return [(queries[h // n_served], keys[h // n_served], value) for h, value in enumerate(values)]
+
+    def steps(self, x):
+        """ln(1 + e^...) of each value head."""
+        sums = added(self.multiply("decay_in", x), self.tensors["decay_bias"])
+        return [max(s, 0) + math.log1p(math.exp(-abs(s))) for s in sums]
+
+    def decayed(self, h, step):
+        """The state of a value head, a row for each element of a key."""
+        factor = math.exp(self.tensors["decay"][h] * step)
+        state = self.states.get(h, [[0.0] * self["value_dim"]] * self["key_dim"])
+        return [times(row, factor) for row in state]
+
+    def remember(self, h, state, key, value):
+        self.states[h] = [added(row, value, element) for row, element in zip(state, key)]
+
+    def delta_rule(self, x, *_):
+        def unit(head):
+            return times(head, 1 / math.sqrt(dot(head, head) + self["unit_epsilon"]))
+
+        y, steps, betas = [], self.steps(x), self.multiply("beta_in", x)
+        for h, (query, key, value) in enumerate(self.convolved_heads(x)):
+            state, key = self.decayed(h, steps[h]), unit(key)
+            missing = times(added(value, weighted_sum(key, state), -1), sigmoid(betas[h]))
+            self.remember(h, state, key, missing)
+            out = weighted_sum(times(unit(query), self["key_dim"] ** -0.5), self.states[h])
+            y += self.inner_norm("mixer_inner_norm", out)
+        return self.multiply("o", [value * gate * sigmoid(gate) for value, gate in zip(y, self.multiply("mixer_gate", x))])
+
+    def state_space(self, x, *_):
+        y, steps = [], self.steps(x)
+        for h, (query, key, value) in enumerate(self.convolved_heads(x)):
+            self.remember(h, self.decayed(h, steps[h]), key, times(value, steps[h]))
+            y += added(weighted_sum(query, self.states[h]), value, self.tensors["skip"][h])
+        y = [value * gate * sigmoid(gate) for value, gate in zip(y, self.multiply("mixer_gate", x))]
+        width = len(y) // (self["n_key_heads"] if "group_norms" in self.flags else 1)
+        groups = zip(heads_of(y, width), heads_of(self.tensors["mixer_inner_norm"], width))
+        return self.multiply("o", sum((rms_norm(group, weights, self["inner_epsilon"]) for group, weights in groups), []))
 
     # Feed-forwards ---------------------------------------------------------------------------
 

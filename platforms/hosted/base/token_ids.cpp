@@ -18,7 +18,7 @@ std::string read_token_ids(std::string_view line, uint32_t vocab_size, std::vect
     if (at == end) return "";
     uint32_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
-    if (next == at || (next != end && !separates(*next))) return "is no list of token ids";
+    if (next == at || (next != end && !separates(*next))) return "is not a list of token ids";
     if (error != std::errc() || id >= vocab_size) {
       return "has a token id that is not below the model's " + std::to_string(vocab_size) +
              " tokens";

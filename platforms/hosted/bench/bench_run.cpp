@@ -54,16 +54,16 @@ double time_decode(const ModelSession& model, std::span<const uint32_t> tokens) 
 // Seconds of feeding a token to each of the first n_sessions, so many times, behind a first one.
 double time_decode_together(const ModelSession& model, size_t n_sessions,
                             std::span<const uint32_t> tokens) {
-  std::vector<cria_turn> turns;
+  std::vector<cria_batch_entry> entries;
   for (cria_session* session : std::span(model.sessions()).first(n_sessions)) {
     model.check(cria_reset(session, 0));
-    turns.push_back({session, tokens.data(), 1, nullptr, {}});
+    entries.push_back({session, tokens.data(), 1, nullptr, {}});
   }
-  model.check(cria_step(model.workspace(), turns.data(), turns.size()));
+  model.check(cria_step(model.workspace(), entries.data(), entries.size()));
   const double started = monotonic_seconds();
   for (const uint32_t& token : tokens.subspan(1)) {
-    for (cria_turn& turn : turns) turn.tokens = &token;
-    model.check(cria_step(model.workspace(), turns.data(), turns.size()));
+    for (cria_batch_entry& entry : entries) entry.tokens = &token;
+    model.check(cria_step(model.workspace(), entries.data(), entries.size()));
   }
   return monotonic_seconds() - started;
 }
@@ -144,7 +144,7 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   if (longest > cria_context(model.session())) {
     throw ProgramError(
         ExitCode::kUsage,
-        model.path() + ": -p and -n, behind --depth, do not fit the context of " +
+        model.path() + ": -p and -n, after --depth, do not fit the context of " +
             std::to_string(cria_context(model.session())) +
             (longest <= model.info().max_context ? "; give fewer tokens or a larger --context"
                                                  : "; give fewer tokens, the model takes no more"));

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kNoFunction = "has a call that is none of a function with a name";
+constexpr const char* kNoFunction = "has a call that is not of a function with a name";
 constexpr const char* kTools = "tools";
 constexpr const char* kFunctions = "functions";
 constexpr const char* kTemplateArgs = "chat_template_kwargs";
@@ -51,12 +51,12 @@ class MessageReader {
       : json_(json), raw_(raw), index_(index) {}
 
   ConversationMessage read() {
-    if (!json_.is_object()) refuse("is no object with role and content");
+    if (!json_.is_object()) refuse("is not an object with role and content");
     ConversationMessage message;
     message.role = read_role();
     message.text = read_content(message.role);
     if (const Json* const images = find(json_, "images"); images != nullptr && !images->empty()) {
-      refuse("has images; this model reads text alone");
+      refuse("has images; this model reads only text");
     }
     if (const Json* const calls = find(json_, "tool_calls"); calls != nullptr) {
       read_calls(*calls, &message);
@@ -110,7 +110,7 @@ class MessageReader {
     if (type == nullptr || !type->is_string()) refuse("has a part without a type");
     const auto& name = type->get_ref<const std::string&>();
     if (name != "text") {
-      refuse("has a part of the type '" + shown(name) + "'; this model reads text alone");
+      refuse("has a part of the type '" + shown(name) + "'; this model reads only text");
     }
     const Json* const text = find(part, "text");
     if (text == nullptr || !text->is_string()) refuse("has a text part without text");
@@ -122,14 +122,14 @@ class MessageReader {
     for (const char* const name : names) {
       const Json* const found = find(json_, name);
       if (found == nullptr) continue;
-      if (!found->is_string()) refuse(std::string("has a ") + name + " that is no text");
+      if (!found->is_string()) refuse(std::string("has a ") + name + " that is not a text");
       return found->get<std::string>();
     }
     return {};
   }
 
   void read_calls(const Json& calls, ConversationMessage* message) const {
-    if (!calls.is_array()) refuse("has tool_calls that are no list");
+    if (!calls.is_array()) refuse("has tool_calls that are not a list");
     if (calls.empty()) return;
     need_assistant(message->role);
     const auto raws = raw_elements(raw_member(raw_, {"tool_calls"}).value_or("[]"));
@@ -147,7 +147,7 @@ class MessageReader {
     if (function == nullptr) refuse(kNoFunction);
     ConversationCall call = read_function(*function, raw_member(raw, {"function"}).value_or("{}"));
     if (const Json* const id = find(json, "id"); id != nullptr) {
-      if (!id->is_string()) refuse("has a call whose id is no text");
+      if (!id->is_string()) refuse("has a call whose id is not a text");
       call.id = id->get<std::string>();
     }
     return call;
@@ -166,7 +166,7 @@ class MessageReader {
     }
     if (call.arguments.find_first_not_of(" \t\r\n") == std::string::npos) call.arguments = "{}";
     if (!is_object(call.arguments)) {
-      refuse("has a call of '" + shown(call.name) + "' whose arguments are no JSON object");
+      refuse("has a call of '" + shown(call.name) + "' whose arguments are not a JSON object");
     }
     return call;
   }
@@ -200,7 +200,7 @@ void check_function(const char* member, size_t index, const Json& function) {
   }
   const Json* const description = find(function, "description");
   if (description != nullptr && !description->is_string()) {
-    throw ConversationError(member, which + " has a description that is no text");
+    throw ConversationError(member, which + " has a description that is not a text");
   }
 }
 
@@ -343,11 +343,11 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
 
 void read_template_args(const Json& args, Conversation* conversation) {
   if (args.is_null()) return;
-  if (!args.is_object()) throw ConversationError(kTemplateArgs, "is no object");
+  if (!args.is_object()) throw ConversationError(kTemplateArgs, "is not an object");
   for (const auto& [name, value] : args.items()) {
     if (name != "enable_thinking" && name != "thinking") {
       throw ConversationError(kTemplateArgs,
-                              "'" + shown(name) + "' is not known; enable_thinking is");
+                              "'" + shown(name) + "' is not known; use enable_thinking");
     }
     if (!value.is_boolean())
       throw ConversationError(kTemplateArgs, name + " must be true or false");

@@ -13,11 +13,12 @@ void set_chat_date(const ModelSession& model, const std::string& day) {
   const char* const end = strptime(day.c_str(), "%Y-%m-%d", &time);
   constexpr size_t kDayBytes = 10;
   if (end == nullptr || *end != '\0' || day.size() != kDayBytes) {
-    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day; give YYYY-MM-DD");
+    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is not a day; give YYYY-MM-DD");
   }
   const std::tm asked = time;
   if (timegm(&time) == -1 || time.tm_mday != asked.tm_mday) {
-    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day of the calendar");
+    throw ProgramError(ExitCode::kUsage,
+                       "--date " + shown(day) + " is not in the calendar; give YYYY-MM-DD");
   }
   size_t n_bytes = 0;
   const char* const format = cria_chat_date_format(model.model(), &n_bytes);

@@ -87,8 +87,8 @@ class InputWatcher final : public StepWatcher {
   InputWatcher(const InputWatcher&) = delete;
   InputWatcher& operator=(const InputWatcher&) = delete;
 
-  StepWish on_step(uint64_t, uint64_t) override {
-    return interrupted() || can_read(input_) ? StepWish::kStop : StepWish::kGoOn;
+  NextStep on_step(uint64_t, uint64_t) override {
+    return interrupted() || can_read(input_) ? NextStep::kStop : NextStep::kGoOn;
   }
 
  private:
@@ -291,7 +291,7 @@ size_t ChatSession::question_index() const {
   for (size_t i = n_messages(); i > 0; --i) {
     if (cria_chat_message(chat_, i - 1).role == CRIA_USER) return i - 1;
   }
-  throw ProgramError(ExitCode::kUsage, "there is no message yet");
+  throw ProgramError(ExitCode::kUsage, "there is no message yet; write one first");
 }
 
 std::string ChatSession::question() const {

@@ -103,7 +103,7 @@ void put_speed(TextStream* out, const std::string& label, const Spread& speed) {
 
 void put_depth(TextStream* out, const DepthSpeed& depth, const BenchResult& result) {
   constexpr double kGiga = 1e9;
-  if (depth.depth != 0) out->put(text_of("  behind %u tokens\n", depth.depth));
+  if (depth.depth != 0) out->put(text_of("  after %u tokens\n", depth.depth));
   for (const PrefillSpeed& speed : depth.prefill) {
     put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
   }

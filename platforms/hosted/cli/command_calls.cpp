@@ -66,7 +66,9 @@ std::string json_of(const std::vector<AnswerPart>& parts, bool is_complete) {
 
 ExitCode run_command(const CallsOptions& options) {
   if (options.tools == "-" && options.input == "-") {
-    throw ProgramError(ExitCode::kUsage, "the tools and the answer cannot both be standard input");
+    throw ProgramError(
+        ExitCode::kUsage,
+        "the tools and the answer cannot both be standard input; give a file for one");
   }
   const ModelSession model(options.common, {.text_only = true});
   CallReading reading;
@@ -92,7 +94,7 @@ ExitCode run_command(const CallsOptions& options) {
   } catch (const std::invalid_argument&) {
     throw ProgramError(
         ExitCode::kInvalidInput,
-        name_of_input(options.tools) + ": is no list of tools, or one that is too long");
+        name_of_input(options.tools) + ": is not a list of tools, or one that is too long");
   }
   return ExitCode::kDone;
 }

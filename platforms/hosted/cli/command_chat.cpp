@@ -326,19 +326,19 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
   for (const Command& each : kCommands) {
     if (name != each.name) continue;
     if (each.kind == Argument::kNone && !argument.empty()) {
-      throw ProgramError(ExitCode::kUsage, name + " takes nothing behind it");
+      throw ProgramError(ExitCode::kUsage, name + " takes no argument");
     }
     if (each.kind == Argument::kFile && argument.empty()) {
       throw ProgramError(ExitCode::kUsage, name + " needs a file name: " + name + " FILE");
     }
     if (each.kind == Argument::kFile && argument == "-") {
-      throw ProgramError(ExitCode::kUsage, name + " takes a file, which - is not");
+      throw ProgramError(ExitCode::kUsage, name + " needs a file name; - is not one");
     }
     return (this->*each.run)(argument);
   }
-  throw ProgramError(ExitCode::kUsage, name +
-                                           " is no command; /help lists them, and a space before "
-                                           "the / makes the line a message");
+  throw ProgramError(
+      ExitCode::kUsage,
+      name + " is not a command; /help lists them. A space before the / makes the line a message");
 }
 
 ChatProgram::Next ChatProgram::handle(const std::string& message, bool is_command) {

@@ -162,7 +162,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
   auto reference = std::make_unique<ModelSession>(common, SessionNeeds());
   if (reference->info().vocab_size != model.info().vocab_size) {
     throw ProgramError(ExitCode::kInvalidInput,
-                       options.reference_path + ": its vocabulary has another size than " +
+                       options.reference_path + ": its vocabulary differs in size from " +
                            options.common.model_path + "'s; give the same model's f32 file");
   }
   return reference;

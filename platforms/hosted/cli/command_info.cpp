@@ -311,7 +311,7 @@ void print_table(const ModelFile& file, const cria_config& config, uint32_t n_se
 ExitCode run_command(const InfoOptions& options) {
   ModelFile file(options.common.model_path, options.common.mapping);
   cria_config config = config_for(options.common, file);
-  config.max_turns = options.n_sessions;
+  config.max_entries = options.n_sessions;
   const cria_memory_plan plan = plan_for(file, config);
   TextStream out(STDOUT_FILENO);
   if (options.json) {

@@ -58,7 +58,7 @@ void add_isa(CLI::App* app, CommonOptions* common) {
       ->check(CLI::Validator(
           [masks, names](const std::string& name) {
             if (masks.count(name) != 0) return std::string();
-            return value_words(name) + " is none of " + names + " of this CPU and build";
+            return value_words(name) + " is not available here; choose one of: " + names;
           },
           ""))
       ->type_name("NAME");
@@ -412,7 +412,7 @@ void check_together(const CLI::App& app, const AllOptions& all) {
   }
   const bool is_json = all.run.json || all.run.json_schema;
   if (is_json && (!all.run.prompt || all.run.ignore_end)) {
-    throw_usage("--json and --json-schema take no --ids and no --ignore-end", app);
+    throw_usage("--json and --json-schema cannot be combined with --ids or --ignore-end", app);
   }
   if (all.run.json_schema == "-" && all.run.prompt == "-") {
     throw_usage("only one of -p and --json-schema can read standard input", app);
@@ -445,7 +445,7 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
   add_commands(&app, &all);
   if (argc < 2) throw_usage("name a command", app);
   if (argv[1][0] != '-' && !is_command(app, argv[1])) {
-    throw_usage(std::string(argv[1]) + " is no command", app);
+    throw_usage(std::string(argv[1]) + " is not a command", app);
   }
   try {
     app.parse(argc, argv);

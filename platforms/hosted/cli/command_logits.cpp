@@ -35,8 +35,9 @@ ExitCode run_command(const LogitsOptions& options) {
   if (ids.empty()) throw ProgramError(ExitCode::kInvalidInput, "there are no tokens");
   check_ids(model, ids);
   if (ids.size() > cria_context(model.session())) {
-    throw ProgramError(ExitCode::kInvalidInput, text_of("%zu tokens do not fit a context of %u",
-                                                        ids.size(), cria_context(model.session())));
+    throw ProgramError(ExitCode::kInvalidInput,
+                       text_of("%zu tokens do not fit a context of %u; %s", ids.size(),
+                               cria_context(model.session()), model.advice_on_length()));
   }
 
   model.check_output(options.output);

@@ -63,8 +63,9 @@ constexpr uint64_t kBytesOfMegabyte = 1000000;
 ExitCode run_command(const ServeOptions& options) {
   for (const std::string& origin : options.origins) {
     if (is_origin(origin)) continue;
-    throw ProgramError(ExitCode::kUsage, "--allow-origin " + shown(origin) +
-                                             " is no origin; give one like https://chat.example");
+    throw ProgramError(ExitCode::kUsage,
+                       "--allow-origin " + shown(origin) +
+                           " is not an origin; give one like https://chat.example");
   }
   write_stderr_in_background();
   return serve(options.common,

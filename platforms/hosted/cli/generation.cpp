@@ -47,12 +47,12 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
   // Hands a token out; whether that ends the answer.
   const auto take = [&](uint32_t token) -> std::optional<Stop> {
     if (limits.guide != nullptr) limits.guide->accept(token);
-    const TokenSink::Wish wish = sink->put(token);
+    const TokenSink::Demand demand = sink->put(token);
     ++result.n_tokens;
     result.last_seconds = monotonic_seconds();
     if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
     result.last_token_is_fed = false;
-    if (wish == TokenSink::Wish::kEnough) return Stop::kOutputClosed;
+    if (demand == TokenSink::Demand::kEnough) return Stop::kOutputClosed;
     if (limits.guide != nullptr && limits.guide->is_closed()) return Stop::kDocument;
     if (result.n_tokens == limits.max_tokens) return Stop::kLimit;
     return std::nullopt;

@@ -16,8 +16,8 @@ namespace cria::hosted {
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
-  enum class Wish { kMore, kEnough };
-  virtual Wish put(uint32_t token) = 0;
+  enum class Demand { kMore, kEnough };
+  virtual Demand put(uint32_t token) = 0;
 };
 
 // What tokens are held to.

@@ -52,7 +52,7 @@ Json parse(const std::string& bytes, const std::string& where, const char* what)
   if (depth_of(text) > kMaxDepth) refuse(where, std::string("is nested too deep for ") + what);
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || end_of_wrong != 0) {
-    refuse(where, std::string("is no JSON; give ") + what);
+    refuse(where, std::string("is not JSON; give ") + what);
   }
   return json;
 }
@@ -69,7 +69,7 @@ void read_at(const std::string& where, const Read& read) {
 
 void read_list(const Json& list, std::string_view raw, const std::string& where,
                Conversation* conversation) {
-  if (!list.is_array()) refuse(where, "is no list of messages");
+  if (!list.is_array()) refuse(where, "is not a list of messages");
   if (list.size() > kMaxInputMessages) refuse(where, "has too many messages");
   read_at(where, [&] { read_messages(list, raw, conversation); });
 }

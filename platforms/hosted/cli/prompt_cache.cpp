@@ -25,7 +25,7 @@ void warn(const std::string& text) { print_notice("cria: warning: " + text); }
 PromptCache::PromptCache(const ModelSession& model, const std::string& path, Follows follows)
     : model_(model), path_(path), follows_(follows) {
   if (path_ == "-") {
-    throw ProgramError(ExitCode::kUsage, "--prompt-cache takes a file, which - is not");
+    throw ProgramError(ExitCode::kUsage, "--prompt-cache needs a file name; - is not one");
   }
   if (path_.empty() || ::access(path_.c_str(), F_OK) != 0) return;
   model.check_output(path_);
@@ -33,25 +33,26 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path, Fol
   if (front.empty()) return;  // made by somebody who wanted the name
   if (!begins_prefix_file(front)) {
     throw ProgramError(ExitCode::kInvalidInput,
-                       path_ + ": is no prompt cache; give another file name");
+                       path_ + ": is not a prompt cache; give another file name");
   }
   const std::optional<PrefixHead> head = read_prefix_head(front);
   if (!head || head->terms != state_terms(model)) {
     warn(path_ +
-         ": of another model file, --kv, backend or version of cria, or damaged; written anew");
+         ": made with another model file, --kv, backend or version of cria, or damaged; it is "
+         "written again");
     return;
   }
   if (head->n_tokens > cria_context(model.session())) {
-    warn(path_ + ": holds more tokens than this context; written anew");
+    warn(path_ + ": holds more tokens than this context; it is written again");
     return;
   }
   try {
     const uint64_t most = head->state_offset() + model.plan().session.total;
     saved_ = read_regular_file(path_, most, "");
     if (saved_.size() == head->file_bytes() && read_prefix_head(saved_) == head) return;
-    warn(path_ + ": has another length than it says; written anew");
+    warn(path_ + ": its length differs from what its header says; it is written again");
   } catch (const ProgramError& error) {
-    warn(std::string(error.what()) + "; written anew");
+    warn(std::string(error.what()) + "; it is written again");
   }
   saved_.clear();
 }
@@ -81,7 +82,7 @@ size_t PromptCache::restore(std::span<const uint32_t> tokens) {
   const cria_status status = load_prefix(model_.session(), kept, file.subspan(head.state_offset()));
   std::string().swap(saved_);
   if (status != CRIA_OK) {
-    warn(path_ + ": is damaged; written anew");
+    warn(path_ + ": is damaged; it is written again");
     return 0;
   }
   const size_t n_kept = reusable(tokens);

@@ -20,9 +20,9 @@ void ReadingProgress::stop() {
   line_.clear();
 }
 
-StepWish ReadingProgress::on_step(uint64_t done, uint64_t total) {
+NextStep ReadingProgress::on_step(uint64_t done, uint64_t total) {
   show(done, total);
-  return interrupted() ? StepWish::kStop : StepWish::kGoOn;
+  return interrupted() ? NextStep::kStop : NextStep::kGoOn;
 }
 
 void ReadingProgress::show(uint64_t done, uint64_t total) {

@@ -22,7 +22,7 @@ class ReadingProgress : public StepWatcher {
 
   void stop();
   // Ctrl-C stops the step.
-  StepWish on_step(uint64_t done, uint64_t total) override;
+  NextStep on_step(uint64_t done, uint64_t total) override;
 
  private:
   void show(uint64_t done, uint64_t total);

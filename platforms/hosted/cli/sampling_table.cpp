@@ -151,7 +151,7 @@ void change_setting(const std::string& name, const std::string& value, SamplingO
   for (const Setting& setting : kSettings) {
     if (name == setting.name) return change(setting, value, options);
   }
-  throw ProgramError(ExitCode::kUsage, name + " is no setting; /set lists them");
+  throw ProgramError(ExitCode::kUsage, name + " is not a setting; /set lists them");
 }
 
 }  // namespace cria::hosted

@@ -20,10 +20,10 @@ std::string_view TokenDecoder::finish() { return decode(CRIA_NO_TOKEN); }
 TextSink::TextSink(const ModelSession& model, TextStream* out, Continues continues)
     : decoder_(model, continues), out_(out) {}
 
-TokenSink::Wish TextSink::put(uint32_t token) {
+TokenSink::Demand TextSink::put(uint32_t token) {
   out_->put(decoder_.decode(token));
   out_->flush();
-  return out_->closed() ? Wish::kEnough : Wish::kMore;
+  return out_->closed() ? Demand::kEnough : Demand::kMore;
 }
 
 void TextSink::finish() {
@@ -31,7 +31,7 @@ void TextSink::finish() {
   out_->flush();
 }
 
-TokenSink::Wish IdSink::put(uint32_t token) {
+TokenSink::Demand IdSink::put(uint32_t token) {
   char text[16];
   char* begin = text;
   if (!first_) *begin++ = ' ';
@@ -39,7 +39,7 @@ TokenSink::Wish IdSink::put(uint32_t token) {
   const std::to_chars_result end = std::to_chars(begin, text + sizeof(text), token);
   out_->put({text, static_cast<size_t>(end.ptr - text)});
   out_->flush();
-  return out_->closed() ? Wish::kEnough : Wish::kMore;
+  return out_->closed() ? Demand::kEnough : Demand::kMore;
 }
 
 }  // namespace cria::hosted

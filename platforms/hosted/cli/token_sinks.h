@@ -37,7 +37,7 @@ class TokenDecoder {
 class TextSink : public TokenSink {
  public:
   TextSink(const ModelSession& model, TextStream* out, Continues continues);
-  Wish put(uint32_t token) override;
+  Demand put(uint32_t token) override;
   // Writes what waited for the rest of a character.
   void finish();
 
@@ -50,7 +50,7 @@ class TextSink : public TokenSink {
 class IdSink : public TokenSink {
  public:
   explicit IdSink(TextStream* out) : out_(out) {}
-  Wish put(uint32_t token) override;
+  Demand put(uint32_t token) override;
 
  private:
   TextStream* out_;

@@ -56,8 +56,8 @@ uint32_t limit_of(const SamplingOptions& sampling) {
 ExitCode answer_with_tools(const RunOptions& options, const std::string& question) {
   if (!options.prompt || options.json || options.json_schema || !options.prompt_cache.empty()) {
     throw ProgramError(ExitCode::kUsage,
-                       "--tools takes a question (-p), and neither --ids nor --json, --json-schema "
-                       "and --prompt-cache");
+                       "--tools needs a question (-p) and cannot be combined with --ids, --json, "
+                       "--json-schema or --prompt-cache");
   }
   Conversation conversation = beginning_of(options.tools);
   const uint64_t n_bytes =
@@ -77,7 +77,7 @@ ExitCode answer_with_tools(const RunOptions& options, const std::string& questio
 
 ExitCode chat_with_tools(const ChatOptions& options) {
   if (!options.prompt_cache.empty()) {
-    throw ProgramError(ExitCode::kUsage, "--tools and --prompt-cache do not go together");
+    throw ProgramError(ExitCode::kUsage, "--tools and --prompt-cache cannot be combined");
   }
   Conversation conversation = beginning_of(options.tools);
   conversation.thinking = options.thinking.wanted;

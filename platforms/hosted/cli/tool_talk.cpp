@@ -61,10 +61,10 @@ class CallSink final : public TokenSink {
     message_.role = CRIA_ASSISTANT;
   }
 
-  Wish put(uint32_t token) override {
+  Demand put(uint32_t token) override {
     const bool is_marker = std::binary_search(markers_.begin(), markers_.end(), token);
     take(reader_.read(decoder_.decode(token, is_marker)));
-    return out_->closed() ? Wish::kEnough : Wish::kMore;
+    return out_->closed() ? Demand::kEnough : Demand::kMore;
   }
 
   // is_in_call: the answer ended inside of one, which is no part of the message.

@@ -23,20 +23,20 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
       session_(session),
       state_(state),
       end_tokens_(end_tokens),
-      sampling_(request_->wish.sampling),
-      guide_(request_->wish.guide.get()),
-      text_(model, request_->wish),
+      sampling_(request_->asked.sampling),
+      guide_(request_->asked.guide.get()),
+      text_(model, request_->asked),
       given_seconds_(monotonic_seconds()) {
-  if (const auto& biases = request_->wish.biases) {
+  if (const auto& biases = request_->asked.biases) {
     sampling_.biases = biases->data();
     sampling_.n_biases = biases->size();
   }
 }
 
 std::optional<Ending> Answer::prepare() {
-  cria_seed(state_, request_->wish.seed + choice_);
-  if (const auto& wish = request_->wish.embedding) {
-    embedder_.emplace(model_, 1 + wish->others.size(), wish->dimensions);
+  cria_seed(state_, request_->asked.seed + choice_);
+  if (const auto& asked = request_->asked.embedding) {
+    embedder_.emplace(model_, 1 + asked->others.size(), asked->dimensions);
   }
   if (guide_ == nullptr) return std::nullopt;
   const cria_status status = guide_->begin(&guided_);
@@ -47,7 +47,7 @@ SessionStatus Answer::status() const {
   SessionStatus status = {};
   status.n_used = n_used();
   status.request = request_->id;
-  status.n_prompt = static_cast<uint32_t>(request_->wish.prompt.size());
+  status.n_prompt = static_cast<uint32_t>(request_->asked.prompt.size());
   status.n_read = n_read();
   status.n_drawn = n_drawn_;
   return status;
@@ -60,8 +60,8 @@ void Answer::begin(const PromptStart& start) {
 }
 
 bool Answer::next_text() {
-  std::vector<uint32_t>& prompt = request_->wish.prompt;
-  std::vector<std::vector<uint32_t>>& others = request_->wish.embedding->others;
+  std::vector<uint32_t>& prompt = request_->asked.prompt;
+  std::vector<std::vector<uint32_t>>& others = request_->asked.embedding->others;
   embedder_->end_text(prompt.size());
   if (n_texts_ == others.size()) return false;
   n_text_tokens_ += prompt.size();
@@ -71,24 +71,24 @@ bool Answer::next_text() {
   return true;
 }
 
-cria_turn Answer::turn(size_t n_prompt_tokens) {
-  cria_turn turn = {};
-  turn.session = state_;
+cria_batch_entry Answer::entry(size_t n_prompt_tokens) {
+  cria_batch_entry entry = {};
+  entry.session = state_;
   if (!is_reading()) {
-    turn.tokens = next_.data();
-    turn.n_tokens = next_.size();
-    return turn;
+    entry.tokens = next_.data();
+    entry.n_tokens = next_.size();
+    return entry;
   }
-  turn.tokens = request_->wish.prompt.data() + n_read_;
-  turn.n_tokens = std::min(n_unread(), n_prompt_tokens);
-  if (embedder_) embedder_->ask(n_read_, request_->wish.prompt.size(), &turn);
-  return turn;
+  entry.tokens = request_->asked.prompt.data() + n_read_;
+  entry.n_tokens = std::min(n_unread(), n_prompt_tokens);
+  if (embedder_) embedder_->ask(n_read_, request_->asked.prompt.size(), &entry);
+  return entry;
 }
 
-bool Answer::note_step(const cria_turn& turn) {
+bool Answer::note_step(const cria_batch_entry& entry) {
   if (!is_reading()) return false;
-  if (embedder_) embedder_->take(n_read_, turn);
-  n_read_ += turn.n_tokens;
+  if (embedder_) embedder_->take(n_read_, entry);
+  n_read_ += entry.n_tokens;
   if (is_reading()) return false;
   first_logits_seconds_ = monotonic_seconds();
   return true;
@@ -109,15 +109,15 @@ bool Answer::is_forbidden(uint32_t token, float logit) const {
 
 std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn wants_stop,
                                    void* context) {
-  const AnswerRequest& wish = request_->wish;
-  if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
+  const AnswerRequest& asked = request_->asked;
+  if (asked.max_tokens && n_drawn_ >= *asked.max_tokens) return Ending{AnswerEnd::kLimit};
   const std::span<float> logits(cria_logits(state_), cria_vocab_size(model_));
   DrawnToken drawn = {};
   // Of the model's own distribution: a mask changes it in place, but not for what it leaves.
   std::optional<TokenLogprobs> logprobs;
-  if (wish.n_top) {
+  if (asked.n_top) {
     logprobs.emplace(logits);
-    drawn.top = logprobs->top(*wish.n_top);
+    drawn.top = logprobs->top(*asked.n_top);
   }
   cria_status status = CRIA_OK;
   if (forced_.empty()) {
@@ -141,14 +141,14 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
   if (forced_.empty()) status = find_forced(workspace);
   if (status != CRIA_OK) return failed(status);
   // Each goes through the model alone where its probability is told, else all together.
-  if (wish.n_top || forced_.empty()) return std::nullopt;
+  if (asked.n_top || forced_.empty()) return std::nullopt;
   if (std::optional<Ending> early = take_forced()) return early;
   status = find_forced(workspace);
   return status == CRIA_OK ? std::nullopt : failed(status);
 }
 
 std::optional<Ending> Answer::take(DrawnToken token) {
-  const AnswerRequest& wish = request_->wish;
+  const AnswerRequest& asked = request_->asked;
   next_.push_back(token.token);
   if (guide_ != nullptr) {
     const cria_status status = guide_->accept(&guided_, token.token);
@@ -160,7 +160,7 @@ std::optional<Ending> Answer::take(DrawnToken token) {
   if (guide_ != nullptr && guide_->progress(guided_) == AnswerGuide::Progress::kClosed) {
     return Ending{AnswerEnd::kDocument};
   }
-  if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
+  if (asked.max_tokens && n_drawn_ >= *asked.max_tokens) return Ending{AnswerEnd::kLimit};
   if (cria_position(state_) + next_.size() > cria_context(state_)) {
     return Ending{AnswerEnd::kContextFull};
   }
@@ -204,7 +204,7 @@ AnswerSummary Answer::finish(Ending ending) {
   if (ending.end == AnswerEnd::kStopString) summary.stop = *text_.stop();
   summary.is_whole_document = guide_ != nullptr && ending.end != AnswerEnd::kStopString &&
                               guide_->progress(guided_) != AnswerGuide::Progress::kOpen;
-  summary.n_prompt = static_cast<uint32_t>(n_text_tokens_ + request_->wish.prompt.size());
+  summary.n_prompt = static_cast<uint32_t>(n_text_tokens_ + request_->asked.prompt.size());
   summary.n_cached = n_cached_;
   summary.n_drawn = n_drawn_;
   summary.n_forced = n_forced_;

@@ -53,7 +53,7 @@ class Answer {
   // Reading the prompt: it has begun, how many tokens are left, and that some were read.
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   void begin(const PromptStart& start);
-  [[nodiscard]] size_t n_unread() const { return request_->wish.prompt.size() - n_read_; }
+  [[nodiscard]] size_t n_unread() const { return request_->asked.prompt.size() - n_read_; }
   [[nodiscard]] bool is_reading() const { return n_unread() != 0; }
   [[nodiscard]] uint32_t n_read() const { return static_cast<uint32_t>(n_read_); }
 
@@ -71,9 +71,9 @@ class Answer {
 
   // What a step is to append: as many tokens of the prompt, or the token that was drawn last with
   // those that are forced behind it.
-  cria_turn turn(size_t n_prompt_tokens);
+  cria_batch_entry entry(size_t n_prompt_tokens);
   // The step has been done; true: these are the first logits.
-  bool note_step(const cria_turn& turn);
+  bool note_step(const cria_batch_entry& entry);
 
   // Draws the next token from the session's logits. Nothing: it is to be appended. wants_stop is
   // asked while a mask is made, which fails with CRIA_CANCELLED then.

@@ -39,7 +39,7 @@ std::vector<uint32_t> end_tokens_of(const cria_model* model) {
 // "request 7: session 1, 531 tokens, 96 held (by session 0); token 96 is the first that differs
 // from the 640 of session 0": something in a system prompt that changes, like a date, shows here.
 std::string line_about(const Answer& answer, const PromptStart& start) {
-  const size_t n_prompt = answer.request().wish.prompt.size();
+  const size_t n_prompt = answer.request().asked.prompt.size();
   std::string line = text_of("request %llu: session %u, %zu tokens, %u held",
                              static_cast<unsigned long long>(answer.request().id), answer.session(),
                              n_prompt, start.n_cached);
@@ -65,7 +65,7 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
       pool_(model.sessions()) {
   const size_t n_sessions = model.sessions().size();
   answers_.reserve(n_sessions);
-  turns_.reserve(n_sessions);
+  entries_.reserve(n_sessions);
   in_step_.reserve(n_sessions);
   after_step_.reserve(n_sessions);
   later_.reserve(n_sessions);  // one for each first choice; none gets a session while others wait
@@ -136,26 +136,26 @@ void EngineLoop::drop_unwanted() {
 
 // Sessions ---------------------------------------------------------------------------------------
 
-cria_status EngineLoop::check(const AnswerRequest& wish) const {
+cria_status EngineLoop::check(const AnswerRequest& asked) const {
   const uint32_t vocab_size = cria_vocab_size(model_.model());
   const auto is_text = [vocab_size](const std::vector<uint32_t>& tokens) {
     return !tokens.empty() &&
            std::all_of(tokens.begin(), tokens.end(),
                        [vocab_size](uint32_t token) { return token < vocab_size; });
   };
-  if (!is_text(wish.prompt) || wish.n_choices > model_.sessions().size()) {
+  if (!is_text(asked.prompt) || asked.n_choices > model_.sessions().size()) {
     return CRIA_INVALID_ARGUMENT;
   }
   const uint32_t context = cria_context(model_.session());
-  if (!wish.embedding) return wish.prompt.size() < context ? CRIA_OK : CRIA_CONTEXT_FULL;
-  const std::vector<std::vector<uint32_t>>& others = wish.embedding->others;
-  if (wish.n_choices != 1 || wish.embedding->dimensions > cria_d_model(model_.model()) ||
+  if (!asked.embedding) return asked.prompt.size() < context ? CRIA_OK : CRIA_CONTEXT_FULL;
+  const std::vector<std::vector<uint32_t>>& others = asked.embedding->others;
+  if (asked.n_choices != 1 || asked.embedding->dimensions > cria_d_model(model_.model()) ||
       !std::all_of(others.begin(), others.end(), is_text)) {
     return CRIA_INVALID_ARGUMENT;
   }
   const auto fits = [context](const auto& tokens) { return tokens.size() <= context; };
-  return fits(wish.prompt) && std::all_of(others.begin(), others.end(), fits) ? CRIA_OK
-                                                                              : CRIA_CONTEXT_FULL;
+  return fits(asked.prompt) && std::all_of(others.begin(), others.end(), fits) ? CRIA_OK
+                                                                               : CRIA_CONTEXT_FULL;
 }
 
 void EngineLoop::give_sessions() {
@@ -170,7 +170,7 @@ void EngineLoop::give_sessions() {
     }
     const std::shared_ptr<Request> request = queue_->take();
     if (request == nullptr) break;
-    const cria_status status = check(request->wish);
+    const cria_status status = check(request->asked);
     if (status == CRIA_OK) {
       start(request, 0);
     } else {
@@ -181,7 +181,7 @@ void EngineLoop::give_sessions() {
 }
 
 void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice) {
-  const uint32_t session = pool_.give(request->wish.prompt);
+  const uint32_t session = pool_.give(request->asked.prompt);
   cria_session* const state = pool_.at(session);
   std::unique_ptr<Answer> made;
   std::optional<Ending> ending;
@@ -193,7 +193,7 @@ void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice)
   }
   if (made == nullptr) {
     pool_.take_back(session);
-    return end_without_session(request.get(), choice, choice == 0 ? request->wish.n_choices : 1,
+    return end_without_session(request.get(), choice, choice == 0 ? request->asked.n_choices : 1,
                                *ending);
   }
   Answer* const answer = answers_.emplace_back(std::move(made)).get();
@@ -212,12 +212,12 @@ void EngineLoop::tell_idle_sessions() {
 // Clients that come at once begin with the same system prompt: it is read once.
 bool EngineLoop::should_wait(const Answer& answer) {
   if (answer.embeds()) return false;  // texts of one request seldom begin alike
-  const std::vector<uint32_t>& prompt = answer.request().wish.prompt;
+  const std::vector<uint32_t>& prompt = answer.request().asked.prompt;
   const uint32_t n_held = pool_.n_held(prompt);
   for (const std::unique_ptr<Answer>& older : answers_) {
     if (older.get() == &answer) break;
     if (!older->is_reading()) continue;
-    const std::vector<uint32_t>& other = older->request().wish.prompt;
+    const std::vector<uint32_t>& other = older->request().asked.prompt;
     const auto differs =
         std::mismatch(prompt.begin(), prompt.end() - 1, other.begin(), other.end()).first;
     if (static_cast<size_t>(differs - prompt.begin()) > n_held) return true;
@@ -226,8 +226,8 @@ bool EngineLoop::should_wait(const Answer& answer) {
 }
 
 bool EngineLoop::begin_reading(Answer* answer) {
-  const AnswerRequest& wish = answer->request().wish;
-  const std::vector<uint32_t>& prompt = wish.prompt;
+  const AnswerRequest& asked = answer->request().asked;
+  const std::vector<uint32_t>& prompt = asked.prompt;
   PromptStart start = {};
   if (answer->embeds_all()) {
     (void)cria_reset(pool_.at(answer->session()), 0);
@@ -247,7 +247,7 @@ bool EngineLoop::begin_reading(Answer* answer) {
   board_->note_prompt(static_cast<uint32_t>(prompt.size()), start.n_cached);
   if (answer->is_at_first_text()) tell_log(*answer, start);
   if (prefixes_ && answer->choice() == 0 && !answer->embeds()) {
-    answer->set_kept(prefixes_->note(prompt, wish.n_lead));
+    answer->set_kept(prefixes_->note(prompt, asked.n_lead));
     keep_prefix(answer);
   }
   return true;
@@ -267,45 +267,45 @@ void EngineLoop::tell_log(const Answer& answer, const PromptStart& start) {
   }
 }
 
-void EngineLoop::add_turn(Answer* answer, size_t n_prompt_tokens) {
-  turns_.push_back(answer->turn(n_prompt_tokens));
+void EngineLoop::add_entry(Answer* answer, size_t n_prompt_tokens) {
+  entries_.push_back(answer->entry(n_prompt_tokens));
   in_step_.push_back(answer);
 }
 
 // Every answer that has its prompt goes on by one token. Prompts share what is left of a chunk, so
 // that the weights are read once for all of the step, the oldest first.
-void EngineLoop::take_turns() {
-  turns_.clear();
+void EngineLoop::fill_batch() {
+  entries_.clear();
   in_step_.clear();
   for (const std::unique_ptr<Answer>& answer : answers_) {
-    if (!answer->is_reading()) add_turn(answer.get(), 0);
+    if (!answer->is_reading()) add_entry(answer.get(), 0);
   }
-  size_t n_left = chunk_ > turns_.size() ? chunk_ - turns_.size() : 1;
+  size_t n_left = chunk_ > entries_.size() ? chunk_ - entries_.size() : 1;
   for (const std::unique_ptr<Answer>& answer : answers_) {
     if (!answer->is_reading() || n_left == 0) continue;
     if (!answer->has_begun()) {
       if (should_wait(*answer) || !begin_reading(answer.get())) continue;
     }
-    add_turn(answer.get(), n_left);
-    n_left -= turns_.back().n_tokens;
+    add_entry(answer.get(), n_left);
+    n_left -= entries_.back().n_tokens;
   }
 }
 
-StepWish EngineLoop::on_step(uint64_t, uint64_t) {
+NextStep EngineLoop::on_step(uint64_t, uint64_t) {
   if (queue_->take_notice()) drop_unwanted();
   const bool is_wanted =
       std::none_of(in_step_.begin(), in_step_.end(),
                    [this](const Answer* answer) { return is_unwanted(answer->request()); });
-  return is_wanted ? StepWish::kGoOn : StepWish::kStop;
+  return is_wanted ? NextStep::kGoOn : NextStep::kStop;
 }
 
 EngineLoop::StepResult EngineLoop::step() {
-  take_turns();
-  if (turns_.empty()) {  // all there are wait for the disk
+  fill_batch();
+  if (entries_.empty()) {  // all there are wait for the disk
     queue_->wait_for_news();
     return StepResult::kDone;
   }
-  const cria_status status = cria_step(model_.workspace(), turns_.data(), turns_.size());
+  const cria_status status = cria_step(model_.workspace(), entries_.data(), entries_.size());
   after_step_.swap(in_step_);
   in_step_.clear();
   if (status == CRIA_CANCELLED) return StepResult::kStopped;
@@ -314,13 +314,13 @@ EngineLoop::StepResult EngineLoop::step() {
     return StepResult::kDone;
   }
   board_->note_step();
-  for (size_t i = 0; i < after_step_.size(); ++i) go_on(after_step_[i], turns_[i]);
+  for (size_t i = 0; i < after_step_.size(); ++i) go_on(after_step_[i], entries_[i]);
   return StepResult::kDone;
 }
 
-void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
-  const uint32_t n_choices = answer->request().wish.n_choices;
-  const bool has_read = answer->note_step(turn);
+void EngineLoop::go_on(Answer* answer, const cria_batch_entry& entry) {
+  const uint32_t n_choices = answer->request().asked.n_choices;
+  const bool has_read = answer->note_step(entry);
   // A later prompt may go on from here. Sessions planned without snapshots read it again.
   if (has_read) (void)cria_keep_snapshot(pool_.at(answer->session()));
   if (has_read && answer->choice() == 0 && n_choices > 1) {
@@ -377,7 +377,7 @@ void EngineLoop::note_status(const Answer& answer) {
 void EngineLoop::tell_reading(const Answer& answer) {
   if (answer.choice() != 0) return;
   answer.request().listener->on_reading(
-      {answer.n_read(), static_cast<uint32_t>(answer.request().wish.prompt.size())});
+      {answer.n_read(), static_cast<uint32_t>(answer.request().asked.prompt.size())});
 }
 
 void EngineLoop::tell_piece(Answer* answer) {
@@ -416,7 +416,7 @@ void EngineLoop::end_without_session(Request* request, uint32_t first, uint32_t 
     summary.choice = choice;
     summary.end = ending.end;
     summary.status = ending.status;
-    summary.n_prompt = static_cast<uint32_t>(request->wish.prompt.size());
+    summary.n_prompt = static_cast<uint32_t>(request->asked.prompt.size());
     summary.queued_seconds = monotonic_seconds() - request->submitted_seconds;
     tell_end(request, summary);
   }

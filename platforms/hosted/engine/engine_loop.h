@@ -49,23 +49,23 @@ class EngineLoop : private StepWatcher {
   // Gives idle sessions to those who wait.
   void give_sessions();
   void start(const std::shared_ptr<Request>& request, uint32_t choice);
-  [[nodiscard]] cria_status check(const AnswerRequest& wish) const;
+  [[nodiscard]] cria_status check(const AnswerRequest& asked) const;
   void tell_idle_sessions();
 
   // Puts together what the next step does, does it, and draws.
   StepResult step();
-  void take_turns();
-  void go_on(Answer* answer, const cria_turn& turn);
+  void fill_batch();
+  void go_on(Answer* answer, const cria_batch_entry& entry);
   // The same of an answer that is embeddings.
   void go_on_embedding(Answer* answer);
-  void add_turn(Answer* answer, size_t n_prompt_tokens);
+  void add_entry(Answer* answer, size_t n_prompt_tokens);
   // Whether what one would read first is being read by one before it.
   [[nodiscard]] bool should_wait(const Answer& answer);
   // False: more of it than sessions hold is on its way from the disk.
   [[nodiscard]] bool begin_reading(Answer* answer);
   void keep_prefix(Answer* answer);
   void tell_log(const Answer& answer, const PromptStart& start);
-  StepWish on_step(uint64_t done, uint64_t total) override;
+  NextStep on_step(uint64_t done, uint64_t total) override;
   void draw(Answer* answer);
 
   void note_status(const Answer& answer);
@@ -76,7 +76,7 @@ class EngineLoop : private StepWatcher {
   // So many choices of a request from one on, none of which has a session.
   void end_without_session(Request* request, uint32_t first, uint32_t n_choices, Ending ending);
   void end_without_session(const std::shared_ptr<Request>& request, uint32_t first, Ending ending) {
-    end_without_session(request.get(), first, request->wish.n_choices - first, ending);
+    end_without_session(request.get(), first, request->asked.n_choices - first, ending);
   }
   void tell_end(Request* request, const AnswerSummary& summary);
 
@@ -92,9 +92,9 @@ class EngineLoop : private StepWatcher {
   std::vector<std::unique_ptr<Answer>> answers_;  // those with a session, the oldest first
   // The other choices of requests whose prompt is read: they come ahead of the queue.
   std::vector<WaitingChoice> later_;
-  std::vector<cria_turn> turns_;     // of the step at hand
-  std::vector<Answer*> in_step_;     // whose they are
-  std::vector<Answer*> after_step_;  // as well, once it is done
+  std::vector<cria_batch_entry> entries_;  // of the step at hand
+  std::vector<Answer*> in_step_;           // whose they are
+  std::vector<Answer*> after_step_;        // as well, once it is done
 };
 
 }  // namespace cria::hosted

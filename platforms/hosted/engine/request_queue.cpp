@@ -10,13 +10,13 @@
 namespace cria::hosted {
 
 Request::Request(AnswerRequest wanted, std::shared_ptr<AnswerListener> hears)
-    : wish(std::move(wanted)),
+    : asked(std::move(wanted)),
       listener(std::move(hears)),
       submitted_seconds(monotonic_seconds()),
-      n_left(std::max(wish.n_choices, 1u)) {
-  wish.n_choices = n_left;
-  wish.sampling.biases = nullptr;  // not the caller's: those that the request owns
-  wish.sampling.n_biases = 0;
+      n_left(std::max(asked.n_choices, 1u)) {
+  asked.n_choices = n_left;
+  asked.sampling.biases = nullptr;  // not the caller's: those that the request owns
+  asked.sampling.n_biases = 0;
 }
 
 SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {

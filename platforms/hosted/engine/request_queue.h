@@ -15,9 +15,9 @@ namespace cria::hosted {
 
 // A request until its last choice has ended.
 struct Request {
-  Request(AnswerRequest wish, std::shared_ptr<AnswerListener> listener);
+  Request(AnswerRequest asked, std::shared_ptr<AnswerListener> listener);
 
-  AnswerRequest wish;
+  AnswerRequest asked;
   std::shared_ptr<AnswerListener> listener;
   uint64_t id = 0;
   double submitted_seconds;  // on the clock

@@ -5,7 +5,7 @@
 namespace cria::hosted {
 namespace {
 
-constexpr size_t kMostRows = 64;  // that a turn gives
+constexpr size_t kMostRows = 64;  // that an entry gives
 
 }  // namespace
 
@@ -17,20 +17,20 @@ TextEmbedder::TextEmbedder(const cria_model* model, size_t n_texts, uint32_t dim
       text_(cria_d_model(model)),
       made_(std::make_shared<std::vector<float>>(n_texts * dimensions_)) {}
 
-void TextEmbedder::ask(size_t first, size_t n_tokens, cria_turn* turn) {
-  turn->hidden.instead_of_logits = 1;
-  const bool is_last = first + turn->n_tokens == n_tokens;
+void TextEmbedder::ask(size_t first, size_t n_tokens, cria_batch_entry* entry) {
+  entry->hidden.instead_of_logits = 1;
+  const bool is_last = first + entry->n_tokens == n_tokens;
   if (pooling_ == CRIA_POOLING_LAST && !is_last) return;
   if (pooling_ == CRIA_POOLING_FIRST && first > 0) return;
-  if (reads_all()) turn->n_tokens = std::min(turn->n_tokens, kMostRows);
-  turn->hidden.rows = rows_.data();
-  turn->hidden.n_rows = reads_all() ? turn->n_tokens : 1;
+  if (reads_all()) entry->n_tokens = std::min(entry->n_tokens, kMostRows);
+  entry->hidden.rows = rows_.data();
+  entry->hidden.n_rows = reads_all() ? entry->n_tokens : 1;
 }
 
-void TextEmbedder::take(size_t first, const cria_turn& turn) {
-  if (turn.hidden.rows == nullptr) return;
-  (void)cria_embedding_add(model_, turn.hidden.rows, turn.hidden.n_rows,
-                           first + turn.n_tokens - turn.hidden.n_rows, text_.data());
+void TextEmbedder::take(size_t first, const cria_batch_entry& entry) {
+  if (entry.hidden.rows == nullptr) return;
+  (void)cria_embedding_add(model_, entry.hidden.rows, entry.hidden.n_rows,
+                           first + entry.n_tokens - entry.hidden.n_rows, text_.data());
 }
 
 void TextEmbedder::end_text(size_t n_tokens) {

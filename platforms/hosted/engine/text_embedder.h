@@ -17,10 +17,10 @@ class TextEmbedder {
 
   // Whether the hidden rows of all tokens are read, so that none may be held already.
   [[nodiscard]] bool reads_all() const { return pooling_ != CRIA_POOLING_LAST; }
-  // Cuts the turn of a text of n_tokens, `first` of which are read, and asks it for hidden rows.
-  void ask(size_t first, size_t n_tokens, cria_turn* turn);
-  // The turn has been done.
-  void take(size_t first, const cria_turn& turn);
+  // Cuts the entry of a text of n_tokens, `first` of which are read, and asks it for hidden rows.
+  void ask(size_t first, size_t n_tokens, cria_batch_entry* entry);
+  // The entry has been done.
+  void take(size_t first, const cria_batch_entry& entry);
   // The text at hand has been read.
   void end_text(size_t n_tokens);
 
@@ -31,7 +31,7 @@ class TextEmbedder {
   const cria_model* model_;
   const cria_pooling pooling_;
   const uint32_t dimensions_;
-  std::vector<float> rows_;  // hidden ones of a turn
+  std::vector<float> rows_;  // hidden ones of an entry
   std::vector<float> text_;  // the embedding of the text at hand
   std::shared_ptr<std::vector<float>> made_;
   size_t n_made_ = 0;

@@ -19,8 +19,9 @@ void LogitsByToken::run(std::span<const uint32_t> tokens, const Use& use) {
   const size_t vocab_size = model_.info().vocab_size;
   for (size_t done = 0; done < tokens.size();) {
     const size_t count = std::min(chunk_, tokens.size() - done);
-    const cria_turn turn = {model_.session(), tokens.data() + done, count, logits_.data(), {}};
-    model_.check(cria_step(model_.workspace(), &turn, 1));
+    const cria_batch_entry entry = {
+        model_.session(), tokens.data() + done, count, logits_.data(), {}};
+    model_.check(cria_step(model_.workspace(), &entry, 1));
     for (size_t i = 0; i < count; ++i) {
       const auto logits = std::span<const float>(logits_).subspan(i * vocab_size, vocab_size);
       if (!use(done + i, logits)) return;

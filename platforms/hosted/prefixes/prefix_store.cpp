@@ -132,8 +132,8 @@ void PrefixStore::open_folder() const {
   if ((status.st_mode & S_IWOTH) != 0) {
     throw ProgramError(ExitCode::kInvalidInput,
                        folder_ +
-                           ": everybody may write there, and so change what the model has "
-                           "read; give a folder of your own, or chmod o-w");
+                           ": everybody may write to this folder and change what is kept there; "
+                           "give another folder, or chmod o-w");
   }
 }
 
@@ -171,7 +171,7 @@ void PrefixStore::look_through() {
     const auto found = before.find(name);
     std::string problem;
     if (!is_state_name(name)) {
-      problem = "is no state of a prefix";
+      problem = "is not the state of a prefix";
     } else if (found != before.end() && found->second.inode == file.inode &&
                found->second.n_bytes == file.n_bytes) {
       file.is_state = found->second.is_state;
@@ -195,7 +195,7 @@ void PrefixStore::look_through() {
   if (!tells) return;
   const std::string more =
       n_left_alone == 1 ? "" : text_of(" (and %zu more like it)", n_left_alone - 1);
-  tell_("prefix cache: " + left_alone + more + "; left alone");
+  tell_("prefix cache: " + left_alone + more + "; left in place");
 }
 
 // Why a file is not used, or nothing.
@@ -209,8 +209,9 @@ std::string PrefixStore::look_at(const std::string& name, File* file) const {
     return std::string("is ") + file_kind(status.st_mode);
   }
   std::string start(kPrefixHeadBytes, '\0');
-  if (!read_whole(opened.get(), start.data(), start.size(), 0)) return "is no state of a prefix";
-  if (!begins_prefix_file(start)) return "is no state of a prefix";
+  if (!read_whole(opened.get(), start.data(), start.size(), 0))
+    return "is not the state of a prefix";
+  if (!begins_prefix_file(start)) return "is not the state of a prefix";
   file->is_state = true;
   const std::optional<PrefixHead> head = read_prefix_head(start);
   if (!head || head->file_bytes() != file->n_bytes) return "is a damaged state";
@@ -311,8 +312,9 @@ bool PrefixStore::put(std::span<const uint32_t> tokens, std::span<const uint8_t>
     const std::lock_guard lock(mutex_);
     const auto found = files_.find(name);
     if (found != files_.end() && !found->second.is_state) {
-      throw ProgramError(ExitCode::kInvalidInput,
-                         path_of(name) + ": is no state of a prefix, but has its name; move it");
+      throw ProgramError(
+          ExitCode::kInvalidInput,
+          path_of(name) + ": has the name of a prefix's state, but is not one; move it");
     }
   }
   if (head.file_bytes() > most_bytes_) return false;

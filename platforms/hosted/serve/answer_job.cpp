@@ -278,8 +278,8 @@ bool Job::next(std::string* text) {
   }
   if (excess == Excess::kOwn) {
     return fail(ApiError(ErrorKind::kInvalidRequest,
-                         text_of("the answer takes more than the %zu bytes that are held of one; "
-                                 "ask for fewer tokens, or stream it and read faster",
+                         text_of("the answer is larger than %zu bytes, the most that is held; ask "
+                                 "for fewer tokens, or stream it and read faster",
                                  kMostAnswerBytes),
                          "max_tokens"),
                 text);

@@ -77,14 +77,16 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
       throw ApiError(ErrorKind::kNotFound, "there is nothing at this path");
     }
     if (route == nullptr) {
-      *refusal = ApiError(ErrorKind::kMethodNotAllowed, "this path has another method: " + others)
-                     .reply(form_of(head));
+      *refusal =
+          ApiError(ErrorKind::kMethodNotAllowed, "this path takes another method; use " + others)
+              .reply(form_of(head));
       refusal->headers.push_back({"Allow", others});
       return false;
     }
     const bool is_encoded = !head.content_encoding.empty() && head.content_encoding != "identity";
     if (is_encoded || head.content_type.starts_with("multipart/")) {
-      throw ApiError(ErrorKind::kUnsupportedMedia, "bodies are JSON, not encoded");
+      throw ApiError(ErrorKind::kUnsupportedMedia,
+                     "send the body as JSON without Content-Encoding");
     }
     return true;
   } catch (const ApiError& error) {

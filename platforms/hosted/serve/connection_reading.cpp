@@ -158,7 +158,7 @@ void Connection::on_header_error(ErrorCode error) {
     take_target();
     return on_body_error(error);
   }
-  refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
+  refuse(ErrorKind::kInvalidRequest, "this is not an HTTP/1.1 request");
 }
 
 // The method, what is asked for and in which form it is answered. Gives the target.
@@ -204,13 +204,14 @@ bool Connection::take_head(Reply* refusal) {
   };
   const bool has_encoding = message.count(http::field::transfer_encoding) > 0;
   if (is_twice || (is_http11_ && head_.host.empty())) {
-    return refuse_with(ErrorKind::kInvalidRequest, "a header field is missing or there twice");
+    return refuse_with(ErrorKind::kInvalidRequest, "a header field is missing or appears twice");
   }
   if (!target.starts_with('/') && target != "*") {
-    return refuse_with(ErrorKind::kInvalidRequest, "the target is no path");
+    return refuse_with(ErrorKind::kInvalidRequest, "the target is not a path");
   }
   if (!has_visible_text_only(target)) {
-    return refuse_with(ErrorKind::kInvalidRequest, "the target has a character that none can have");
+    return refuse_with(ErrorKind::kInvalidRequest,
+                       "the target has a character that is not allowed in one");
   }
   if (!percent_decoded(target)) {
     return refuse_with(ErrorKind::kInvalidRequest,
@@ -218,7 +219,8 @@ bool Connection::take_head(Reply* refusal) {
   }
   if (has_encoding && (!beast::iequals(message[http::field::transfer_encoding], "chunked") ||
                        !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
-    return refuse_with(ErrorKind::kInvalidRequest, "bodies can be chunked, and nothing else");
+    return refuse_with(ErrorKind::kInvalidRequest,
+                       "the only Transfer-Encoding that is read is chunked");
   }
   extra_ = server_->handler->headers_for(head_);
   if (!server_->handler->accepts(head_, refusal)) return false;
@@ -230,7 +232,7 @@ bool Connection::take_head(Reply* refusal) {
     return false;
   }
   if (head_.method == "POST" && !has_encoding && !parser_->content_length()) {
-    return refuse_with(ErrorKind::kLengthRequired, "say how long the body is: Content-Length");
+    return refuse_with(ErrorKind::kLengthRequired, "the body has no length; send Content-Length");
   }
   return true;
 }

@@ -63,12 +63,12 @@ bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
 
 void check_model_calls(const OrderContext& context, const char* param) {
   if (context.text->calls_tools()) return;
-  throw ApiError(ErrorKind::kInvalidRequest,
-                 std::string("the model calls no tools: its chat template ") +
-                     (context.text->writing()->writes(CRIA_WRITES_CALLS)
-                          ? kTakesNoRounds
-                          : "shows no form of calls that is known"),
-                 param);
+  throw ApiError(
+      ErrorKind::kInvalidRequest,
+      std::string("the model calls no tools: its chat template ") +
+          (context.text->writing()->writes(CRIA_WRITES_CALLS) ? kTakesNoRounds
+                                                              : "shows no known form of calls"),
+      param);
 }
 
 }  // namespace

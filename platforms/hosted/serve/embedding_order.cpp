@@ -99,9 +99,9 @@ void put_texts(const OrderContext& context, std::vector<std::vector<uint32_t>> t
     const auto end = texts.begin() + static_cast<ptrdiff_t>(first_text(i + 1, n_requests, n_texts));
     AnswerRequest& request = order->prompts.emplace_back();
     request.prompt = std::move(*begin);
-    EmbeddingRequest& wish = request.embedding.emplace();
-    wish.others.assign(std::make_move_iterator(begin + 1), std::make_move_iterator(end));
-    wish.dimensions = dimensions;
+    EmbeddingRequest& rest = request.embedding.emplace();
+    rest.others.assign(std::make_move_iterator(begin + 1), std::make_move_iterator(end));
+    rest.dimensions = dimensions;
   }
 }
 

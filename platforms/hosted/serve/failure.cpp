@@ -19,7 +19,7 @@ Failure Failure::at_hand() noexcept {
   } catch (const std::exception& error) {
     say(error.what());
   } catch (...) {
-    say("something that is no exception");
+    say("an unknown error");
   }
   return failure;
 }

@@ -80,7 +80,7 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
   const asio::ip::address address = asio::ip::make_address(host, error);
   if (error) {
     throw ProgramError(ExitCode::kUsage, "--host " + shown(options.host) +
-                                             " is no address; give one of this machine's, or "
+                                             " is not an address; give one of this machine's, or "
                                              "localhost");
   }
   const Tcp::endpoint endpoint(address, options.port);
@@ -97,7 +97,7 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
   acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (address.is_v6()) acceptor.set_option(asio::ip::v6_only(false), error);
   acceptor.bind(endpoint, error);
-  step("cannot be had");
+  step("cannot be used");
   acceptor.listen(asio::socket_base::max_listen_connections, error);
   step("cannot listen");
 }

@@ -40,7 +40,7 @@ void take_apart(Json* json) noexcept {
 
 [[noreturn]] void throw_no_json(size_t n_bytes) {
   throw ApiError(ErrorKind::kInvalidRequest,
-                 text_of("the body is no JSON: what is wrong ends at byte %zu", n_bytes));
+                 text_of("the body is not JSON; the error ends at byte %zu", n_bytes));
 }
 
 // Builds what the parser tells, within the limits.
@@ -124,7 +124,7 @@ class Builder {
   }
 
   [[noreturn]] static void throw_no_object() {
-    throw ApiError(ErrorKind::kInvalidRequest, "the body is no JSON object");
+    throw ApiError(ErrorKind::kInvalidRequest, "the body is not a JSON object");
   }
 
   Json* root_;

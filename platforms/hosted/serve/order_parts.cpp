@@ -71,7 +71,7 @@ void set_reading(const OrderContext& context, const RequestedConversation& asked
   const bool takes_calls = has_tools && asked.rules.choice != ToolChoice::kNone;
   if (takes_calls && answer->guide != nullptr) {
     throw ApiError(ErrorKind::kInvalidRequest,
-                   "an answer is a document or calls tools; say one, or tool_choice: none",
+                   "an answer is a document or calls tools; choose one, or send tool_choice: none",
                    "tools");
   }
   if (answer->guide != nullptr || (!has_tools && !text.thinks())) return;
@@ -131,8 +131,8 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
   const std::string type = members.text("type").value_or("");
   if (type == "text") return;
   if (request->guide != nullptr) {
-    throw ApiError(ErrorKind::kInvalidRequest, "response_format stands beside json_schema; say one",
-                   kFormat);
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   "response_format and json_schema cannot be combined; send one", kFormat);
   }
   if (type == "json_object") {
     const Json* const schema = members.find("schema");

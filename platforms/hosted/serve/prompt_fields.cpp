@@ -58,7 +58,7 @@ Prompt prompt_of(const OrderContext& context, const Json& json, uint32_t parses)
   if (json.is_object()) {
     const Fields fields(json);
     if (const Json* data = fields.find("multimodal_data"); data != nullptr && !data->empty()) {
-      refuse("has multimodal_data; this model reads text alone");
+      refuse("has multimodal_data; this model reads only text");
     }
     std::optional<std::string> text = fields.text("prompt_string");
     if (!text) refuse("is an object without prompt_string");

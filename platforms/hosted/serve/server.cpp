@@ -42,7 +42,7 @@ uint32_t sessions_that_fit(const CommonOptions& common) {
   uint32_t n_sessions = kUsualSessions;
   for (; n_sessions > 1; --n_sessions) {
     cria_config config = config_for(common, file);
-    config.max_turns = n_sessions;
+    config.max_entries = n_sessions;
     const cria_memory_plan plan = plan_for(file, config);
     const uint64_t text = TextService::bytes_for(file, config);
     const uint64_t total = total_bytes(plan, n_sessions);
@@ -142,8 +142,8 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   api.set_network(&server);
   // The thread that stops is made now: when it is needed there may be no memory for one.
   std::future<void> stopping;
-  std::promise<void> stop_wish;
-  stopping = std::async(std::launch::async, [&, wished = stop_wish.get_future()]() mutable {
+  std::promise<void> stop_order;
+  stopping = std::async(std::launch::async, [&, wished = stop_order.get_future()]() mutable {
     wished.get();
     engine.stop(kPatienceSeconds);
     server.finish(kDrainSeconds);
@@ -156,7 +156,7 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   }
   tell("listening on " + server.address());
   server.run([&] {
-    stop_wish.set_value();
+    stop_order.set_value();
     server.stop_accepting();
     log("stopping: what is being answered may go on for 10 s");
   });

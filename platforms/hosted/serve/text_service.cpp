@@ -223,10 +223,10 @@ void TextService::refuse_length(uint64_t n_tokens) const {
   if (n_tokens >= n_context) {
     throw ApiError(ContextSizes{n_tokens, n_context, model_.advice_on_length()});
   }
-  throw ApiError(ErrorKind::kInvalidRequest,
-                 text_of("texts of more than %zu bytes together are not read, however few their "
-                         "tokens are",
-                         max_text_bytes_));
+  throw ApiError(
+      ErrorKind::kInvalidRequest,
+      text_of("texts of more than %zu bytes together are not read, even if they have few tokens",
+              max_text_bytes_));
 }
 
 std::string TextService::text_by(WriteText write, const Conversation& conversation) {
@@ -261,8 +261,8 @@ std::string TextService::chat_text(const Conversation& conversation) {
   });
   if (is_same || spells_token_out) return text;
   throw ApiError(ErrorKind::kNotSupported,
-                 "no text has the tokens of this conversation: the tokenizer finds a control token "
-                 "in a text only behind a space, in its template everywhere; use "
+                 "no text has the tokens of this conversation: in a text, the tokenizer finds a "
+                 "control token only after a space; use "
                  "/v1/chat/completions");
 }
 

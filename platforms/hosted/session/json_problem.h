@@ -10,7 +10,7 @@ namespace cria::hosted {
 
 // Of a tokenizer for which cria_json_vocabulary_required is CRIA_UNSUPPORTED.
 inline constexpr const char* kNoJsonTokens =
-    "the tokenizer lacks tokens for single bytes, without which no JSON can be promised";
+    "the tokenizer lacks tokens for single bytes, so that JSON cannot be guaranteed";
 
 // "byte 57, in /properties/a: \"pattern\" is no string", for a problem of the schema that has a
 // reason; a keyword of the whole schema has no path.

@@ -34,7 +34,7 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
       needs.max_text_bytes > usual ? static_cast<uint32_t>(needs.max_text_bytes) : 0;
   config.skip_checksums = needs.trust_weights ? 1 : 0;
   config.text_only = needs.text_only ? 1 : 0;
-  config.max_turns = needs.n_sessions;
+  config.max_entries = needs.n_sessions;
   return config;
 }
 
@@ -121,7 +121,7 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
     const std::string refused = not_for_xnnpack(file.info());
     if (!refused.empty()) {
       throw StatusError(status,
-                        file.path() + ": XNNPACK takes no " + refused +
+                        file.path() + ": XNNPACK does not support " + refused +
                             "; try --backend auto, or convert again with --weights int4 --scales "
                             "positive");
     }
@@ -138,7 +138,7 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
 void check_is_inspected(const ModelFile& file, const cria_model* model) {
   if (cria_vocab_size(model) == file.info().vocab_size) return;
   throw ProgramError(ExitCode::kIo,
-                     file.path() + ": became another model while it was opened; try again");
+                     file.path() + ": changed to another model while it was opened; try again");
 }
 
 ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& needs)
@@ -168,7 +168,7 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
 int ModelSession::on_step(void* context, uint64_t done, uint64_t total) {
   StepWatcher* const watcher = static_cast<ModelSession*>(context)->watcher_;
   if (watcher == nullptr) return interrupted() ? 1 : 0;
-  return watcher->on_step(done, total) == StepWish::kStop ? 1 : 0;
+  return watcher->on_step(done, total) == NextStep::kStop ? 1 : 0;
 }
 
 // Model, sessions, workspace; loading is done where the workspace will be.

@@ -62,14 +62,14 @@ struct SessionNeeds {
   bool waits_for_large_pages = false;
 };
 
-enum class StepWish { kGoOn, kStop };
+enum class NextStep { kGoOn, kStop };
 
 // Is told how far a step is, between its layers and on the thread that called it, and decides
 // whether it goes on; where nobody watches, Ctrl-C does.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
-  virtual StepWish on_step(uint64_t done, uint64_t total) = 0;
+  virtual NextStep on_step(uint64_t done, uint64_t total) = 0;
 };
 
 class ModelSession {

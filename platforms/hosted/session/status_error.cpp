@@ -22,7 +22,7 @@ const char* advice(cria_status status) {
     case CRIA_CONTEXT_FULL:
       return "shorten the text";
     case CRIA_READ_FAILED:
-      return "see that nothing changes the file and that its disk is well, or copy it again";
+      return "check that nothing changes the file and that its disk works, or copy it again";
     case CRIA_BAD_STATE:
       return "load it with the model, --kv and version that saved it";
     case CRIA_BACKEND_FAILED:

@@ -29,7 +29,7 @@ void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows, size
                    size_t padded) {
   const LinearScratch& to = tools.scratch;
   const size_t n_groups = padded / kActivationGroup;
-  parallel_ranges(tools.threads, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(tools.threads, Even{n_rows}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       tools.kernels.quantize_row(x + i * cols, cols, padded, kActivationGroup,
                                  to.codes + i * padded, to.scales + i * n_groups,
@@ -98,7 +98,7 @@ void multiply_run(const LinearTools& tools, const float* x, std::span<const Segm
       }
     }
   };
-  if constexpr (!kSharesAsItGoes) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
+  if constexpr (!kSharesAsItGoes) return parallel_for(tools.threads, Even{n_tiles}, multiply_tiles);
   const size_t n_tasks = tools.threads.n_tasks;
   const size_t rows_together = (n_rows + n_of(segments) - 1) / n_of(segments);  // on average
   if (rows_together < kManyRows) {
@@ -119,11 +119,12 @@ void multiply_run(const LinearTools& tools, const float* x, std::span<const Segm
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix
     };
-    return parallel_stretches(tools.threads, n_units, n_parts, multiply_units);
+    return parallel_for(tools.threads, InStretches{n_units, n_parts}, multiply_units);
   }
   const size_t n_parts = n_tasks * kPartsOfTask;
-  parallel_parts(tools.threads, n_tiles,
-                 round_up((n_tiles + n_parts - 1) / n_parts, kMostTilesTogether), multiply_tiles);
+  parallel_for(tools.threads,
+               InParts{n_tiles, round_up((n_tiles + n_parts - 1) / n_parts, kMostTilesTogether)},
+               multiply_tiles);
 }
 
 bool share_input(const Tensor& a, const Tensor& b) {

@@ -43,16 +43,17 @@ bool share_input(const MatrixShape& a, const MatrixShape& b) {
 void quantize_rows(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                    const MatrixShape& shape, xnn_quantization_params* params) {
   const size_t padded = padded_cols(shape);
-  parallel_ranges(tools.threads, rows_of(segments), [&](size_t begin, size_t end, size_t /*task*/) {
-    size_t segment = 0;
-    for (size_t i = begin; i < end; ++i) {
-      while (i >= size_t{segments[segment].first_row} + segments[segment].n_rows) ++segment;
-      xnn_quantization_params* const row = params + segment * kRepeatedParams + i;
-      *row = {.zero_point = 0, .scale = 0.0f};
-      tools.kernels.quantize_row(x + i * shape.cols, shape.cols, padded, padded,
-                                 tools.scratch.codes + i * padded, &row->scale, nullptr);
-    }
-  });
+  parallel_for(
+      tools.threads, Even{rows_of(segments)}, [&](size_t begin, size_t end, size_t /*task*/) {
+        size_t segment = 0;
+        for (size_t i = begin; i < end; ++i) {
+          while (i >= size_t{segments[segment].first_row} + segments[segment].n_rows) ++segment;
+          xnn_quantization_params* const row = params + segment * kRepeatedParams + i;
+          *row = {.zero_point = 0, .scale = 0.0f};
+          tools.kernels.quantize_row(x + i * shape.cols, shape.cols, padded, padded,
+                                     tools.scratch.codes + i * padded, &row->scale, nullptr);
+        }
+      });
   for (const Segment& segment : segments) {
     xnn_quantization_params* const behind = params + segment.first_row + segment.n_rows;
     for (size_t i = 0; i < kRepeatedParams; ++i) behind[i] = behind[-1];
@@ -86,7 +87,7 @@ Status multiply(const LinearTools& tools, const float* x, std::span<const Segmen
     n_tiles += tile_count(call.tensor->shape.rows) * segments.size();
   }
   std::atomic<Status> failure = Status::kOk;
-  parallel_ranges(tools.threads, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(tools.threads, Even{n_tiles}, [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
       const MatrixShape& shape = call.tensor->shape;

@@ -221,7 +221,7 @@ Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uin
       if (status != Status::kOk) failure.store(status);
     }
   };
-  parallel_ranges(from.threads, from.threads.n_tasks, pack_some);
+  parallel_for(from.threads, Even{from.threads.n_tasks}, pack_some);
   return failure.load();
 }
 

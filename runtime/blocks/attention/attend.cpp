@@ -283,46 +283,47 @@ void attend(const Step& s, const Layer& layer, const Attending& a) {
   // a thread keeps to few heads' keys.
   const size_t per_kv_head = s.n() * heads_per_kv;
   const auto row_of = [&](size_t i) { return i % per_kv_head / heads_per_kv; };
-  parallel_ranges(s.threads, s.n() * k.n_query_heads, [&](size_t begin, size_t end, size_t task) {
-    Carver carver(a.tiles + task * a.tile_bytes);
-    const TileScratch b = lay_out_tile(widths_of(a), a.queries_at_once, &carver);
-    for (size_t first = begin; first < end;) {
-      const size_t kv_head = first / per_kv_head;
-      const KvCache& kv = cache_of(s.rows[row_of(first)]);
-      const auto take = [&](size_t n) {
-        const size_t row = row_of(first + n);
-        const size_t head = kv_head * heads_per_kv + (first + n) % heads_per_kv;
-        const uint32_t last = s.rows[row].position + 1;
-        queries_of(b)[n] = {static_cast<uint32_t>(row),
-                            static_cast<uint32_t>(head),
-                            k.window != 0 && last > k.window ? last - k.window : 0,
-                            last,
-                            0.0f,
-                            0.0f};
-        if (!is_f32(kv)) quantize_query(s.kernels, a, b, n);
-      };
-      size_t n = 1;
-      take(0);
-      if constexpr (kHasQueryBlocks) {
-        size_t most = a.queries_at_once;  // cut at rows where it can be
-        if (most >= heads_per_kv) {
-          most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
+  parallel_for(
+      s.threads, Even{s.n() * k.n_query_heads}, [&](size_t begin, size_t end, size_t task) {
+        Carver carver(a.tiles + task * a.tile_bytes);
+        const TileScratch b = lay_out_tile(widths_of(a), a.queries_at_once, &carver);
+        for (size_t first = begin; first < end;) {
+          const size_t kv_head = first / per_kv_head;
+          const KvCache& kv = cache_of(s.rows[row_of(first)]);
+          const auto take = [&](size_t n) {
+            const size_t row = row_of(first + n);
+            const size_t head = kv_head * heads_per_kv + (first + n) % heads_per_kv;
+            const uint32_t last = s.rows[row].position + 1;
+            queries_of(b)[n] = {static_cast<uint32_t>(row),
+                                static_cast<uint32_t>(head),
+                                k.window != 0 && last > k.window ? last - k.window : 0,
+                                last,
+                                0.0f,
+                                0.0f};
+            if (!is_f32(kv)) quantize_query(s.kernels, a, b, n);
+          };
+          size_t n = 1;
+          take(0);
+          if constexpr (kHasQueryBlocks) {
+            size_t most = a.queries_at_once;  // cut at rows where it can be
+            if (most >= heads_per_kv) {
+              most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
+            }
+            most = smaller_of(most, smaller_of(end, (kv_head + 1) * per_kv_head) - first);
+            while (n < most && &cache_of(s.rows[row_of(first + n)]) == &kv) take(n++);
+          }
+          attend_block(s, layer, a, kv_head, kv, b, n);
+          const size_t width = a.values.width;
+          for (size_t i = 0; i < block_rows(n); ++i) {
+            const Query& query = queries_of(b)[i];
+            const float* const sink = sinks != nullptr ? sinks->values() + query.head : nullptr;
+            const float inverse = share_of_sums(s.kernels, query, sink);
+            float* const result = a.out.at(query.row, query.head);
+            for (size_t d = 0; d < width; ++d) result[d] = b.sums[i * width + d] * inverse;
+          }
+          first += n;
         }
-        most = smaller_of(most, smaller_of(end, (kv_head + 1) * per_kv_head) - first);
-        while (n < most && &cache_of(s.rows[row_of(first + n)]) == &kv) take(n++);
-      }
-      attend_block(s, layer, a, kv_head, kv, b, n);
-      const size_t width = a.values.width;
-      for (size_t i = 0; i < block_rows(n); ++i) {
-        const Query& query = queries_of(b)[i];
-        const float* const sink = sinks != nullptr ? sinks->values() + query.head : nullptr;
-        const float inverse = share_of_sums(s.kernels, query, sink);
-        float* const result = a.out.at(query.row, query.head);
-        for (size_t d = 0; d < width; ++d) result[d] = b.sums[i * width + d] * inverse;
-      }
-      first += n;
-    }
-  });
+      });
 }
 
 }  // namespace cria::attention

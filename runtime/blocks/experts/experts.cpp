@@ -38,7 +38,7 @@ Status route(const Step& s, const Layer& layer, const Scratch& t, const float* i
   CRIA_TRY(linear(s, read, {{layer.find(TensorRole::kRouter), t.scores}}));
   const Router router = {k, values_or_null(layer.find(TensorRole::kChoiceBias)),
                          values_or_null(layer.find(TensorRole::kExpertScale))};
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       choose(s.kernels, router, t.scores + i * k.n_experts, t.ranked + i * k.n_experts,
              t.chosen + i * k.n_chosen, t.weights + i * k.n_chosen);
@@ -68,7 +68,7 @@ std::span<const Segment> share_slots(const Step& s, const LayerKind& k, const Sc
 
 void gather(const Step& s, const LayerKind& k, const Scratch& t, const float* in) {
   const size_t width = s.model().d_model;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin * k.n_chosen; i < end * k.n_chosen; ++i) {
       std::memcpy(t.rows + t.slots[i] * width, in + i / k.n_chosen * width, width * sizeof(float));
     }
@@ -79,7 +79,7 @@ void gather(const Step& s, const LayerKind& k, const Scratch& t, const float* in
 // whatever rows came with it.
 void add_up(const Step& s, const LayerKind& k, const Scratch& t, float* out) {
   const size_t width = s.model().d_model;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     std::memset(out + begin * width, 0, (end - begin) * width * sizeof(float));
     for (size_t i = begin * k.n_chosen; i < end * k.n_chosen; ++i) {
       s.kernels.add_scaled(out + i / k.n_chosen * width, t.rows + t.slots[i] * width, t.weights[i],
@@ -107,7 +107,7 @@ Status multiply(const Step& s, const Layer& layer, const Scratch& t, const float
 // Multiplies each row of y by how open the gate is to that of in.
 void open_gate(const Step& s, const float* gate, const float* in, float* y) {
   const size_t width = s.model().d_model;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       double sum = 0;
       for (size_t d = 0; d < width; ++d) {

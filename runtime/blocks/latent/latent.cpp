@@ -77,7 +77,7 @@ std::span<const Segment> segments_of_heads(const Step& s, const LayerKind& k, co
 // Copies n values of each row and head.
 void copy_heads(const Step& s, size_t n_heads, const HeadVectors& from, const HeadVectors& to,
                 size_t n) {
-  parallel_ranges(s.threads, s.n() * n_heads, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_for(s.threads, Even{s.n() * n_heads}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       std::memcpy(to.at(i / n_heads, i % n_heads), from.at(i / n_heads, i % n_heads),
                   n * sizeof(float));

@@ -237,6 +237,7 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
       .weighted_sum_f32 = weighted_sum_f32_neon,
       .weighted_sum_q4 = weighted_sum_q4_neon,
       .variants = table->variants,
+      .states = table->states,
   };
   fill_variants_neon(table);
   table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_neon;

@@ -41,5 +41,6 @@ inline float sum_lanes(float* lanes) {
 }
 
 extern const VariantKernels kScalarVariants;
+extern const StateKernels kScalarStates;
 
 }  // namespace cria

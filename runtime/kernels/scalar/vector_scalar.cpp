@@ -189,6 +189,7 @@ const Kernels kScalarKernels = {
     .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
     .weighted_sum_q4 = weighted_sum_q4_scalar,
     .variants = {},  // kScalarVariants, where the build has them
+    .states = {},    // kScalarStates, the same
 };
 
 }  // namespace cria

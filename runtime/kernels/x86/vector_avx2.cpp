@@ -1,5 +1,6 @@
 // Kernels on vectors for processors with AVX2; lane_kernels.h has the algorithms.
 #include "runtime/kernels/lane_kernels.h"
+#include "runtime/kernels/lane_states.h"
 #include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
 
@@ -171,6 +172,7 @@ struct Lanes {
 void fill_vector_avx2(Kernels* table) {
   LaneKernels<Lanes>::fill(table);
   LaneVariants<Lanes>::fill(table);
+  LaneStates<Lanes>::fill(table);
 }
 
 }  // namespace cria

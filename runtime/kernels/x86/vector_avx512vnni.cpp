@@ -165,6 +165,7 @@ void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
       .weighted_sum_f32 = weighted_sum_f32_avx512vnni,
       .weighted_sum_q4 = weighted_sum_q4_avx512vnni,
       .variants = table->variants,
+      .states = table->states,
   };
   fill_variants_avx512vnni(table);
   table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_f32_f32_avx512vnni;

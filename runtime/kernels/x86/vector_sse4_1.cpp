@@ -1,5 +1,6 @@
 // Kernels on vectors for processors with SSE4.1; lane_kernels.h has the algorithms.
 #include "runtime/kernels/lane_kernels.h"
+#include "runtime/kernels/lane_states.h"
 #include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
 
@@ -192,6 +193,7 @@ struct Lanes {
 void fill_vector_sse4_1(Kernels* table) {
   LaneKernels<Lanes>::fill(table);
   LaneVariants<Lanes>::fill(table);
+  LaneStates<Lanes>::fill(table);
 }
 
 }  // namespace cria

@@ -23,7 +23,7 @@ class CalibrationTest : public ::testing::Test {
     checkpoint.write(folder_ / "model");
     options_.model = folder_ / "model";
     options_.output = folder_ / "m.cria";
-    options_.tokenizer = TokenizerWish::kNone;
+    options_.tokenizer = TokenizerChoice::kNone;
     options_.n_threads = 1;
     options_.verbosity = Verbosity::kQuiet;
     options_.calibration = {true, std::nullopt, 1024};

@@ -24,7 +24,7 @@ class ChosenFormatsTest : public ::testing::Test {
     test::TinyCheckpoint(128, 256, 50).write(folder_ / "model");
     options_.model = folder_ / "model";
     options_.output = folder_ / "m.cria";
-    options_.tokenizer = TokenizerWish::kNone;
+    options_.tokenizer = TokenizerChoice::kNone;
     options_.n_threads = 1;
     options_.verbosity = Verbosity::kQuiet;
     options_.bits = 5.5;
@@ -214,19 +214,19 @@ TEST(ChosenFormats, WhatIsFixedHasNoChoice) {
   parts.model.d_model = 128;
   parts.kinds[0].d_ff = 256;
   const Config config = parts.view();
-  MixedWish wish = {5, NumberFormat::kInt4, ScaleSigns::kBoth, QuantMethod::kMse, {}, {}};
-  const double least = bits_of_matrices(config, smallest_formats(config, wish));
-  wish.fixed.resize(tensor_count(config));
-  for (uint32_t i = 0; i < wish.fixed.size(); ++i) {
+  MixedRequest request = {5, NumberFormat::kInt4, ScaleSigns::kBoth, QuantMethod::kMse, {}, {}};
+  const double least = bits_of_matrices(config, smallest_formats(config, request));
+  request.fixed.resize(tensor_count(config));
+  for (uint32_t i = 0; i < request.fixed.size(); ++i) {
     if (tensor_spec(config, i, kMixedFormats[0]).role == TensorRole::kDown) {
-      wish.fixed[i] = {NumberFormat::kF16, 0};
+      request.fixed[i] = {NumberFormat::kF16, 0};
     }
   }
-  EXPECT_GT(bits_of_matrices(config, smallest_formats(config, wish)), least + 1);
-  wish.bits = least + 0.5;
-  test::expect_refused(ExitCode::kUsage, {"--bits"}, [&] { check_bits(config, wish); });
-  wish.bits = 9;
-  check_bits(config, wish);
+  EXPECT_GT(bits_of_matrices(config, smallest_formats(config, request)), least + 1);
+  request.bits = least + 0.5;
+  test::expect_refused(ExitCode::kUsage, {"--bits"}, [&] { check_bits(config, request); });
+  request.bits = 9;
+  check_bits(config, request);
 }
 
 TEST_F(ChosenFormatsTest, WhatWeightsOfGivesStays) {

@@ -60,7 +60,7 @@ TEST_F(ConvertDemo, ThePlanIsThatOfTheRuntimesDefaults) {
   EXPECT_EQ(report.plan_input.n_threads, 1u);
   EXPECT_EQ(report.plan_input.max_text_bytes, 2048u);
   EXPECT_EQ(report.plan_input.tokenizer_bytes, report.tokenizer_bytes);
-  EXPECT_EQ(report.plan_input.max_turns, 1u);
+  EXPECT_EQ(report.plan_input.max_entries, 1u);
   EXPECT_GT(report.plan.total, report.plan.model.weights);
 }
 

@@ -57,7 +57,7 @@ class ConvertExperts : public ::testing::Test {
     Options options;
     options.model = folder_ / name;
     options.output = folder_ / (name + ".cria");
-    options.tokenizer = converter::TokenizerWish::kNone;
+    options.tokenizer = converter::TokenizerChoice::kNone;
     options.verbosity = converter::Verbosity::kQuiet;
     options.weights = weights_;
     options.group_size = matrix_format(weights_, 32).group_size;

@@ -22,7 +22,7 @@ class ConvertFused : public ::testing::Test {
     Options options;
     options.model = folder_ / name;
     options.output = folder_ / (name + ".cria");
-    options.tokenizer = converter::TokenizerWish::kNone;
+    options.tokenizer = converter::TokenizerChoice::kNone;
     options.verbosity = converter::Verbosity::kQuiet;
     converter::Progress progress(options.verbosity);
     EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());

@@ -19,7 +19,7 @@ class ConvertRefusal : public ::testing::Test {
   ConvertRefusal() {
     options_.model = folder_ / "model";
     options_.output = folder_ / "m.cria";
-    options_.tokenizer = converter::TokenizerWish::kNone;
+    options_.tokenizer = converter::TokenizerChoice::kNone;
     options_.verbosity = converter::Verbosity::kQuiet;
     options_.n_threads = 2;
   }
@@ -158,7 +158,7 @@ TEST_F(ConvertRefusal, SizesBeyondTheFormatAreRefusedByName) {
 }
 
 TEST_F(ConvertRefusal, ATokenizerIsRequiredUnlessDeclined) {
-  options_.tokenizer = converter::TokenizerWish::kRequired;
+  options_.tokenizer = converter::TokenizerChoice::kRequired;
   refuses(ExitCode::kInvalidInput, {"--no-tokenizer"});
 }
 

@@ -57,7 +57,7 @@ Options options_for(const std::filesystem::path& model, const std::filesystem::p
   options.group_size = choice.group_size;
   options.method = choice.method;
   options.compression = compression;
-  options.tokenizer = converter::TokenizerWish::kNone;
+  options.tokenizer = converter::TokenizerChoice::kNone;
   options.n_threads = 2;
   options.verbosity = converter::Verbosity::kQuiet;
   return options;
@@ -413,7 +413,7 @@ TEST(Convert, NamesOfWrappedModelsAreThoseOfTheModel) {
   TinyCheckpoint plain;
   plain.write(folder / "plain");
   Options options;
-  options.tokenizer = converter::TokenizerWish::kNone;
+  options.tokenizer = converter::TokenizerChoice::kNone;
   const auto converted = [&](const std::string& name) {
     options.model = folder / name;
     options.output = folder / (name + ".cria");

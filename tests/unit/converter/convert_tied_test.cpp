@@ -26,7 +26,7 @@ class ConvertTied : public ::testing::Test {
     options.output = folder_ / "m.cria";
     options.weights = format::NumberFormat::kF32;
     options.group_size = 0;
-    options.tokenizer = converter::TokenizerWish::kNone;
+    options.tokenizer = converter::TokenizerChoice::kNone;
     options.verbosity = converter::Verbosity::kQuiet;
     converter::Progress progress(options.verbosity);
     return converter::convert(options, &progress);

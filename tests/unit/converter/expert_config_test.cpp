@@ -90,7 +90,7 @@ TEST_F(FamilyConfig, AGpt2sSettingsAreCalledAsItCallsThem) {
   refuses("activation_function", "relu");
   refuses("add_cross_attention", true);
   config_["hidden_size"] = 96;
-  expect_invalid({"n_embd is not what hidden_size says"}, [&] { (void)import(); });
+  expect_invalid({"n_embd differs from hidden_size"}, [&] { (void)import(); });
   config_.erase("n_embd");
   config_.erase("hidden_size");
   expect_invalid({"missing"}, [&] { (void)import(); });
@@ -136,7 +136,7 @@ TEST_F(FamilyConfig, CountsOfExpertsHaveLimits) {
   refuses("intermediate_size", (1 << 14) + 1, {"times num_local_experts", "16777216"});
   refuses("num_experts_per_tok", 65, {"from 1 to 64"});
   config_["num_experts"] = 7;
-  expect_invalid({"num_local_experts is not what num_experts says"}, [&] { (void)import(); });
+  expect_invalid({"num_local_experts differs from num_experts"}, [&] { (void)import(); });
 }
 
 TEST_F(FamilyConfig, RoutersOfOtherModelsAreRefused) {

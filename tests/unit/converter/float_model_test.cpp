@@ -11,6 +11,7 @@
 
 #include "converter/calibration/divergence.h"
 #include "converter/calibration/self_text.h"
+#include "tests/support/expected.h"
 #include "tests/support/folders.h"
 #include "tests/support/max_or_nan.h"
 #include "tests/unit/converter/converter_fixtures.h"
@@ -25,10 +26,9 @@ namespace fs = std::filesystem;
 
 void compare_with_reference(const fs::path& folder) {
   SCOPED_TRACE(folder.string());
-  const Json expected = Json::parse(test::read_file(folder / "expected.json"));
-  const std::vector<uint32_t> prompt = expected.at("prompt");
+  const test::Expected expected = test::read_expected(folder);
   const std::string bytes = test::read_file(folder / "logits.f32");
-  const std::vector<float> got = logits_of(Opened(folder), {prompt}, 2);
+  const std::vector<float> got = logits_of(Opened(folder), {expected.prompt}, 2);
   ASSERT_EQ(got.size() * sizeof(float), bytes.size());
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -38,7 +38,7 @@ void compare_with_reference(const fs::path& folder) {
     worst = test::max_or_nan(worst, difference / (1 + std::fabs(static_cast<double>(want))));
   }
   std::printf("%s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(), worst);
-  EXPECT_LE(worst, 1e-4);
+  EXPECT_LE(worst, expected.tolerance);
 }
 
 TEST(FloatModel, LogitsOfTheReferenceCheckpointsAreThoseOfTransformers) {
@@ -217,10 +217,10 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
   EXPECT_EQ(divergence(shares.data(), x.data(), x.data(), x.size()), 0);
 }
 
-TokenSequences self_text(const Opened& opened, const SelfTextWish& wish, size_t n_threads) {
+TokenSequences self_text(const Opened& opened, const SelfTextRequest& request, size_t n_threads) {
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
   const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
-  return write_self_text(opened.config, weights, wish, &pool, [](size_t, size_t) {});
+  return write_self_text(opened.config, weights, request, &pool, [](size_t, size_t) {});
 }
 
 TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {

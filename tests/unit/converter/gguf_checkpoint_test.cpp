@@ -21,7 +21,7 @@ using test::GgufWriter;
 using test::TinyCheckpoint;
 
 ConversionReport convert_f32(const std::filesystem::path& model,
-                             const std::filesystem::path& output, TokenizerWish tokenizer) {
+                             const std::filesystem::path& output, TokenizerChoice tokenizer) {
   Options options;
   options.model = model;
   options.output = output;
@@ -44,7 +44,7 @@ void expect_refused(GgufWriter writer, const std::vector<std::string>& parts) {
   const test::TempFolder folder;
   test::write_file(folder / "m.gguf", writer.bytes());
   test::expect_invalid(
-      parts, [&] { convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone); });
+      parts, [&] { convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone); });
 }
 
 TEST(GgufCheckpoint, BecomesTheModelOfTheFolderThatItWasMadeOf) {
@@ -52,10 +52,10 @@ TEST(GgufCheckpoint, BecomesTheModelOfTheFolderThatItWasMadeOf) {
   TinyCheckpoint source;
   source.config.erase("head_dim");
   source.write(folder / "hf");
-  convert_f32(folder / "hf", folder / "hf.cria", TokenizerWish::kNone);
+  convert_f32(folder / "hf", folder / "hf.cria", TokenizerChoice::kNone);
   test::write_file(folder / "m.gguf", tiny_gguf().bytes());
   const ConversionReport report =
-      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_EQ(report.weights_text, "GGUF version 3, F32");
   const test::ModelReadBack from_folder(folder / "hf.cria");
   const test::ModelReadBack from_gguf(folder / "m.cria");
@@ -87,11 +87,11 @@ TEST(GgufCheckpoint, KeepsQ4_0CodeForCode) {
     if (tensor.name == "blk.0.ffn_gate.weight") tensor.type = kGgufQ4_0, tensor.data = data;
   }
   test::write_file(folder / "m.gguf", writer.bytes());
-  convert_f32(folder / "m.gguf", folder / "f32.cria", TokenizerWish::kNone);
+  convert_f32(folder / "m.gguf", folder / "f32.cria", TokenizerChoice::kNone);
   Options options;
   options.model = folder / "m.gguf";
   options.output = folder / "m.cria";
-  options.tokenizer = TokenizerWish::kNone;
+  options.tokenizer = TokenizerChoice::kNone;
   Progress progress(Verbosity::kQuiet);
   const ConversionReport report = convert(options, &progress);
   KeptGroups kept;
@@ -113,7 +113,7 @@ TEST(GgufCheckpoint, WithoutOutputMatrixIsTied) {
   std::erase_if(writer.tensors, [](const auto& t) { return t.name == "output.weight"; });
   test::write_file(folder / "m.gguf", writer.bytes());
   const ConversionReport report =
-      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_TRUE(has_flag(report.config(), format::kTiedEmbedding));
 }
 
@@ -125,7 +125,7 @@ TEST(GgufCheckpoint, DividesFrequenciesByItsFactors) {
   writer.tensors.push_back({"rope_freqs.weight", {8}, 0, factors});
   test::write_file(folder / "m.gguf", writer.bytes());
   const ConversionReport report =
-      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_TRUE(report.warnings.empty());
   const test::ModelReadBack model(folder / "m.cria");
   const std::string raw = model.raw(model.tensor(TensorRole::kRope, format::kNone));
@@ -146,7 +146,7 @@ float second_frequency(const Put& put) {
   GgufWriter writer = tiny_gguf();
   put(&writer);
   test::write_file(folder / "m.gguf", writer.bytes());
-  convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
   const test::ModelReadBack file(folder / "m.cria");
   const std::string raw = file.raw(file.tensors()[0]);
   float value = 0;
@@ -184,7 +184,7 @@ TEST(GgufCheckpoint, WhatIsSaidOfEveryLayerAlikeIsSaidOnce) {
   };
   const test::TempFolder folder;
   test::write_file(folder / "m.gguf", with_list({2, 2}).bytes());
-  (void)convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  (void)convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_EQ(test::ModelReadBack(folder / "m.cria").kind().n_key_heads, 2U);
   expect_refused(with_list({2, 4}), {kKey, "list"});
   expect_refused(with_list({}), {kKey, "list"});
@@ -198,7 +198,7 @@ TEST(GgufCheckpoint, OfGraniteMayBeWithoutRope) {
     writer.put_flag("granite.rope.scaling.finetuned", has_rope);
     writer.put_tensors(TinyCheckpoint());
     test::write_file(folder / "m.gguf", writer.bytes());
-    (void)convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+    (void)convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
     return test::ModelReadBack(folder / "m.cria").kind().rope_table;
   };
   EXPECT_EQ(flagged(true), 0U);
@@ -213,7 +213,7 @@ TEST(GgufCheckpoint, SaysHowRowsBecomeAnEmbedding) {
     GgufWriter writer = tiny_gguf();
     writer.put_count("llama.pooling_type", type);
     test::write_file(folder / "m.gguf", writer.bytes());
-    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
     const test::ModelReadBack model(folder / "m.cria");
     EXPECT_EQ(model.config().model->pooling, static_cast<uint32_t>(kWanted[type]));
     EXPECT_EQ(has_flag(model.config(), format::kUnitEmbeddings), type != 0);
@@ -238,7 +238,7 @@ TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
     test::write_file(folder / ("m-0000" + std::to_string(i + 1) + "-of-00003.gguf"), part.bytes());
   }
   const std::filesystem::path first = folder / "m-00001-of-00003.gguf";
-  const ConversionReport report = convert_f32(first, folder / "m.cria", TokenizerWish::kNone);
+  const ConversionReport report = convert_f32(first, folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_EQ(report.weights_text, "GGUF version 3 in 3 parts, F32");
   test::expect_invalid({"00002-of", "is part 2 of 3: give the first"},
                        [&] { const GgufCheckpoint late(folder / "m-00002-of-00003.gguf"); });
@@ -260,7 +260,7 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
                           "these are: llama, granite", "qwen3"});
   writer = tiny_gguf();
   writer.put_text("general.type", "adapter");
-  expect_refused(writer, {"general.type", "no whole model"});
+  expect_refused(writer, {"general.type", "not a whole model"});
   writer = tiny_gguf();
   writer.put_flag("llama.attention.causal", false);
   expect_refused(writer, {"attention.causal is false"});
@@ -306,7 +306,7 @@ TEST(GgufCheckpoint, WhatIsRefusedIsCalledAsTheFileCallsIt) {
       {"llama.block_count", 1 << 30, {"m.gguf: llama.block_count must be from 1"}},
       {"llama.embedding_length",
        66,
-       {"llama.embedding_length is no multiple of "
+       {"llama.embedding_length is not a multiple of "
         "llama.attention.head_count, and "
         "llama.attention.key_length is missing"}},
       {"llama.embedding_length", 0, {"llama.embedding_length must be from 1"}},
@@ -387,7 +387,7 @@ TEST(GgufCheckpoint, BiasesThatAreLeftOutAddNothing) {
     if (is_whole) writer.tensors.push_back({"blk.0.attn_output.bias", {64}, 0, nothing});
     test::write_file(folder / "m.gguf", writer.bytes());
     convert_f32(folder / "m.gguf", folder / (is_whole ? "whole.cria" : "m.cria"),
-                TokenizerWish::kNone);
+                TokenizerChoice::kNone);
   }
   const test::ModelReadBack whole(folder / "whole.cria");
   const test::ModelReadBack got(folder / "m.cria");
@@ -417,7 +417,7 @@ TEST(GgufCheckpoint, AnyBiasOfAPartAsksForAllOfThem) {
     GgufWriter writer = tiny_gguf();
     writer.tensors.push_back({c.bias, {c.n}, 0, std::string(c.n * sizeof(float), c.value)});
     test::write_file(folder / "m.gguf", writer.bytes());
-    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kNone);
     const test::ModelReadBack model(folder / "m.cria");
     EXPECT_EQ(model.kind().flags & (kAttention | format::flag::kFfnBias), c.flags);
   }
@@ -443,7 +443,7 @@ TEST(GgufCheckpoint, WithoutATokenizerWantsNoTokenizer) {
   const test::TempFolder folder;
   test::write_file(folder / "m.gguf", tiny_gguf().bytes());
   test::expect_invalid({"it has no tokenizer", "--no-tokenizer"}, [&] {
-    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kRequired);
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerChoice::kRequired);
   });
 }
 

@@ -53,7 +53,7 @@ TEST(GgufFile, OfAnotherVersionOrOrderIsRefused) {
   expect_refused(writer.bytes(), "GGUF version 4");
   writer.version = 0x03000000;
   expect_refused(writer.bytes(), "big-endian");
-  expect_refused("GGXF" + writer.bytes().substr(4), "is no GGUF file");
+  expect_refused("GGXF" + writer.bytes().substr(4), "is not a GGUF file");
 }
 
 TEST(GgufFile, ThatIsCutOffIsRefusedAtEveryByte) {
@@ -89,7 +89,7 @@ TEST(GgufFile, WithABrokenHeaderIsRefused) {
   GgufWriter writer;
   writer.put_count("k", 1);
   writer.put_count("k", 1);
-  expect_refused(writer.bytes(), "key k is there twice");
+  expect_refused(writer.bytes(), "key k appears twice");
   writer = GgufWriter();
   writer.put_list("l", 9, 1, "");
   expect_refused(writer.bytes(), "list of lists");
@@ -104,10 +104,10 @@ TEST(GgufFile, WithABrokenHeaderIsRefused) {
 TEST(GgufFile, WithMisplacedTensorsIsRefused) {
   GgufWriter writer = small_file();
   writer.tensors[1].name = "a";
-  expect_refused(writer.bytes(), "tensor a is there twice");
+  expect_refused(writer.bytes(), "tensor a appears twice");
   writer = small_file();
   writer.tensors[0].shape = {2, 31};
-  expect_refused(writer.bytes(), "no blocks of Q8_0");
+  expect_refused(writer.bytes(), "do not divide into blocks of Q8_0");
   writer = small_file();
   writer.tensors[0].shape = {uint64_t{1} << 40, uint64_t{1} << 40};
   expect_refused(writer.bytes(), "huge shape");

@@ -18,7 +18,7 @@ inline ModelReadBack convert(const std::filesystem::path& model, format::NumberF
   converter::Options options;
   options.model = model;
   options.output = model.string() + ".cria";
-  options.tokenizer = converter::TokenizerWish::kNone;
+  options.tokenizer = converter::TokenizerChoice::kNone;
   options.weights = weights;
   options.group_size = matrix_format(weights, 32).group_size;
   options.n_threads = 2;

@@ -92,7 +92,7 @@ TEST(GgufTokenizer, ThatIsNotReadIsRefusedByName) {
 TEST(GgufTokenizer, WithScoresThatStandInNoOrderIsRefused) {
   Json metadata = Json::parse(sentencepiece().dump());
   metadata["tokenizer.ggml.scores"][5] = std::nanf("");
-  test::expect_invalid({"m.gguf: piece 5 has a score that is no number"},
+  test::expect_invalid({"m.gguf: piece 5 has a score that is not a number"},
                        [&] { static_cast<void>(read_gguf_tokenizer(metadata, "m.gguf")); });
   metadata["tokenizer.ggml.scores"][5] = -std::numeric_limits<float>::infinity();
   EXPECT_EQ(read_gguf_tokenizer(metadata, "m.gguf").merges.size(), 1u);
@@ -106,7 +106,7 @@ TEST(GgufTokenizer, WithBrokenListsIsRefused) {
   }
   Json metadata = byte_level();
   metadata["tokenizer.ggml.token_type"] = {1};
-  expect_refused(metadata, {"token_type has another length"});
+  expect_refused(metadata, {"token_type differs in length"});
   metadata = byte_level();
   metadata["tokenizer.ggml.token_type"][0] = 9;
   expect_refused(metadata, {"token_type has an unknown type"});

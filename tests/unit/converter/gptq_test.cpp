@@ -92,7 +92,7 @@ ConversionReport run(const TinyCheckpoint& checkpoint, const test::TempFolder& f
   options.weights = weights;
   options.group_size = weights == format::NumberFormat::kInt4 ? kGroup : 0;
   options.scales = scales;
-  options.tokenizer = TokenizerWish::kNone;
+  options.tokenizer = TokenizerChoice::kNone;
   Progress progress(Verbosity::kQuiet);
   return convert(options, &progress);
 }
@@ -325,7 +325,7 @@ TEST(Gptq, ALayerOfAnotherKindSaysSo) {
     refused(64, 16, 2, has_order, "codes of 8 bits");
     refused(128, 8, 4, has_order, "codes of 2 bits");
     refused(256, 24, 8, has_order, "codes of 3 bits");
-    refused(48, 6, 2, has_order, "48 inputs, which are no multiple of group_size 32");
+    refused(48, 6, 2, has_order, "48 inputs, which are not a multiple of group_size 32");
   }
   refused(64, 8, 1, true, "1 groups for its 64 inputs");
 }

@@ -132,13 +132,13 @@ std::string tokenizer(int32_t vocab) {
 }
 
 ConversionReport convert_f32(const std::filesystem::path& model,
-                             const std::filesystem::path& output, TokenizerWish wish) {
+                             const std::filesystem::path& output, TokenizerChoice request) {
   Options options;
   options.model = model;
   options.output = output;
   options.weights = format::NumberFormat::kF32;
   options.group_size = 0;
-  options.tokenizer = wish;
+  options.tokenizer = request;
   Progress progress(Verbosity::kQuiet);
   return convert(options, &progress);
 }
@@ -148,9 +148,9 @@ void expect_same_weights(const TinyCheckpoint& source, const std::string& bytes,
   const test::TempFolder folder;
   source.write(folder / "hf");
   test::write_file(folder / "m.bin", bytes);
-  convert_f32(folder / "hf", folder / "hf.cria", TokenizerWish::kNone);
+  convert_f32(folder / "hf", folder / "hf.cria", TokenizerChoice::kNone);
   const ConversionReport report =
-      convert_f32(folder / "m.bin", folder / "m.cria", TokenizerWish::kNone);
+      convert_f32(folder / "m.bin", folder / "m.cria", TokenizerChoice::kNone);
   EXPECT_EQ(report.weights_text, what);
   EXPECT_EQ(report.config().model->max_context, 32u);
   const test::ModelReadBack wanted(folder / "hf.cria");
@@ -191,7 +191,7 @@ TEST(Llama2c, OfImpossibleNumbersIsRefused) {
       std::string bytes = version_0();
       std::memcpy(bytes.data() + number * 4, &value, sizeof value);
       test::write_file(folder / "m.bin", bytes);
-      test::expect_invalid({"is no llama2.c model"},
+      test::expect_invalid({"is not a llama2.c model"},
                            [&] { const Llama2cCheckpoint m(folder / "m.bin", {}); });
     }
   }
@@ -214,7 +214,7 @@ TEST(Llama2c, WhatIsRefusedIsCalledAsItsHeaderCallsIt) {
   const test::TempFolder folder;
   test::write_file(folder / "m.bin", with_numbers(514, 1, 1));
   test::expect_invalid({"m.bin: dim over n_heads gives heads of 514 elements"}, [&] {
-    convert_f32(folder / "m.bin", folder / "m.cria", TokenizerWish::kNone);
+    convert_f32(folder / "m.bin", folder / "m.cria", TokenizerChoice::kNone);
   });
 }
 
@@ -222,7 +222,7 @@ TEST(Llama2c, TakesTheTokenizerBesideIt) {
   const test::TempFolder folder;
   test::write_file(folder / "m.bin", version_1());
   const auto run = [&] {
-    return convert_f32(folder / "m.bin", folder / "m.cria", TokenizerWish::kRequired);
+    return convert_f32(folder / "m.bin", folder / "m.cria", TokenizerChoice::kRequired);
   };
   test::expect_invalid({"no tokenizer.bin or tok300.bin beside it", "--tokenizer"}, run);
   test::write_file(folder / "tok300.bin", tokenizer(kVocab));

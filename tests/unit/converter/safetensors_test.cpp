@@ -82,7 +82,7 @@ TEST_F(Safetensors, ABrokenHeaderIsRefused) {
   refuses("not valid JSON", "{", "");
   refuses("not valid JSON", "", "");
   refuses("not valid JSON", R"({"a":)" + std::string("\xff\xfe") + "}", "");
-  refuses("no JSON object", "[1]", "");
+  refuses("not a JSON object", "[1]", "");
   refuses("no dtype", R"({"a":1})", "");
   refuses("no dtype", R"({"a":{"dtype":5,"shape":[1],"data_offsets":[0,4]}})", "abcd");
   refuses("broken shape", R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", "abcd");

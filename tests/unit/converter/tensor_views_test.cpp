@@ -159,6 +159,24 @@ TEST(TensorViews, AMatrixAsAVector) {
   expect_origin(*view, 9, whole, "row", 2);
 }
 
+TEST(TensorViews, RowsInAnotherOrder) {
+  const Counted whole({6, 2});
+  const auto view = converter::reorder_rows(whole, {{4, 2}, {3, 1}, {0, 3}});
+  EXPECT_EQ(view->shape(), (Shape{6, 2}));
+  EXPECT_EQ(all_of(*view), (std::vector<float>{8, 9, 10, 11, 6, 7, 0, 1, 2, 3, 4, 5}));
+  expect_origin(*view, 2, whole, "row", 3);
+  const Counted vector({3});
+  const auto values = converter::reorder_rows(vector, {{2, 1}, {0, 2}});
+  EXPECT_EQ(values->shape(), (Shape{3}));
+  EXPECT_EQ(all_of(*values), (std::vector<float>{2, 0, 1}));
+}
+
+TEST(TensorViews, NegativePowersOfE) {
+  const Counted whole({3});
+  const std::vector<float> values = all_of(*converter::negative_exp(whole));
+  EXPECT_EQ(values, (std::vector<float>{-1.0F, -2.7182817F, -7.389056F}));
+}
+
 TEST(TensorViews, ViewsOfViews) {
   const Counted a({6, 2});
   const Counted b({6, 2});

@@ -49,7 +49,7 @@ TEST(TiktokenModelTest, NamesTheLineOfWhatIsBroken) {
                               "IQ== 0\nIg== 12345678\n"};
   for (const char* text : rows) {
     const std::string error = error_of([text] { (void)parse_tiktoken_file(text, kWhere); });
-    EXPECT_EQ(error, "tokenizer.model: line 2 is no token in base64 and its rank") << text;
+    EXPECT_EQ(error, "tokenizer.model: line 2 is not a token in base64 and its rank") << text;
   }
   for (const char* text : {"IQ== 0\nIg== 2\n", "IQ== 0\nIg== 0\n"}) {
     const std::string error = error_of([text] { (void)parse_tiktoken_file(text, kWhere); });

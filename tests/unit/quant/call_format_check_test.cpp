@@ -51,7 +51,7 @@ TEST(CallFormatCheck, BytesThatEndEarlyOrLateAreRefused) {
   }
   std::vector<uint8_t> longer = whole;
   longer.push_back(0);
-  EXPECT_EQ(refusal(longer), "its strings are not what it holds");
+  EXPECT_EQ(refusal(longer), "its strings do not fill it");
 }
 
 TEST(CallFormatCheck, LengthsPastTheEndAreRefused) {
@@ -61,7 +61,7 @@ TEST(CallFormatCheck, LengthsPastTheEndAreRefused) {
     std::memcpy(&header, stored.data(), sizeof header);
     header.string_bytes[i] = UINT32_MAX;
     std::memcpy(stored.data(), &header, sizeof header);
-    EXPECT_EQ(refusal(stored), "its strings are not what it holds") << i;
+    EXPECT_EQ(refusal(stored), "its strings do not fill it") << i;
   }
 }
 
@@ -101,7 +101,7 @@ TEST(CallFormatCheck, TextsThatAreBlankLongOrManyAreRefused) {
 TEST(CallFormatCheck, AKindNeedsItsStrings) {
   EXPECT_EQ(refusal_with("kimi-k2", "start", nlohmann::json::array()), "nothing starts calls");
   EXPECT_EQ(refusal_with("kimi-k2", "flags", {"bare"}), "calls of its kind need a marker");
-  EXPECT_EQ(refusal_with("kimi-k2", "kind", "none"), "it has markers of calls and no kind");
+  EXPECT_EQ(refusal_with("kimi-k2", "kind", "none"), "it has markers of calls but no kind");
   EXPECT_EQ(refusal_with("lfm2", "name_keys", nlohmann::json::array()),
             "objects of calls lack a key");
   EXPECT_EQ(refusal_with("glm-4.6", "key_begin", ""), "arguments in tags lack a tag");

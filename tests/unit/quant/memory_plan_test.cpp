@@ -55,7 +55,7 @@ PlanInput exact_input(uint32_t context) {
   in.context = context;
   in.n_threads = 2;
   in.prefill_chunk = 64;
-  in.max_turns = 1;
+  in.max_entries = 1;
   in.max_text_bytes = 8192;
   in.kv_format = KvFormat::kInt8;
   in.tokenizer_bytes = 8'000'001;
@@ -441,7 +441,7 @@ TEST(MemoryPlan, EachObjectDependsOnItsOwnWishesAlone) {
   PlanInput in = exact_input(512);
   in.n_threads = 7;
   in.prefill_chunk = 16;
-  in.max_turns = 5;
+  in.max_entries = 5;
   in.max_text_bytes = 100;
   in.backend_workspace_bytes = 100;
   in.backend_step_bytes = 1000;
@@ -469,7 +469,7 @@ TEST(MemoryPlan, LogitsOfSeveralTurnsTakeRoomInTheWorkspace) {
   MemoryPlan one, four;
   PlanInput in = exact_input(512);
   ASSERT_TRUE(plan_memory(llama_1b(), in, &one));
-  in.max_turns = 4;
+  in.max_entries = 4;
   ASSERT_TRUE(plan_memory(llama_1b(), in, &four));
   EXPECT_EQ(four.workspace.running - one.workspace.running, 4u * 128256 * 4);
   EXPECT_EQ(four.workspace.total - one.workspace.total, 4u * 128256 * 4);
@@ -524,7 +524,7 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   }
   in.kv_format = KvFormat::kF32;
   in.prefill_chunk = 4096;
-  in.max_turns = 4096;
+  in.max_entries = 4096;
   in.n_threads = 256;
   MemoryPlan plan;
   ASSERT_TRUE(plan_memory(c, in, &plan));
@@ -532,7 +532,7 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   expect_totals(plan);
   // Rows and threads that nobody has do not wrap either.
   PlanInput absurd = in;
-  absurd.prefill_chunk = absurd.max_turns = absurd.n_threads = absurd.max_text_bytes = UINT32_MAX;
+  absurd.prefill_chunk = absurd.max_entries = absurd.n_threads = absurd.max_text_bytes = UINT32_MAX;
   if (plan_memory(c, absurd, &plan)) expect_totals(plan);
   EXPECT_GT(plan.total, uint64_t{1} << 50);
   uint64_t PlanInput::*const backend_bytes[] = {

@@ -125,7 +125,7 @@ TEST(ToolFormTest, LongIdsAreCutAsTheTemplateCutsThem) {
   }
   EXPECT_NE(stored.said(call_with_id("call_0123456789")).find("of 123456789"), std::string::npos);
   for (const char* id : {"abcdefgh", "caf\xC3\xA9 is long"}) {
-    EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its own kind") << id;
+    EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its kind") << id;
   }
 }
 
@@ -135,7 +135,7 @@ TEST(ToolFormTest, IdsOfALengthAreRefusedWhereTheTemplateRefusesThem) {
   ASSERT_EQ(stored.found.tools_problem, "");
   EXPECT_NE(stored.said(call_with_id("abcdefghi")), "");
   for (const char* id : {"abcdefgh", "call_0123456789"}) {
-    EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its own kind") << id;
+    EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its kind") << id;
   }
 }
 
@@ -167,7 +167,7 @@ TEST(ToolFormTest, MembersOfFunctionsMayStandInAnyOrder) {
   Dialogue other = marked_dialogue("U");
   other.tools = {R"({"type": "function", "function": {"name": "f", "return": {}}})"};
   EXPECT_EQ(stored.form.refusal(other),
-            "needs functions of a name, a description, parameters and strict alone");
+            "needs functions of a name, a description, parameters and strict only");
 }
 
 // As Mistral: tools stand before each question that has the text of the last one.

@@ -44,12 +44,15 @@ std::vector<Part> in_order(std::vector<Part> parts) {
 }
 
 std::vector<Part> parts_of(const Threads& threads, size_t count, size_t part_size) {
-  return in_order(
-      calls_of([&](const auto& body) { parallel_parts(threads, count, part_size, body); }));
+  return in_order(calls_of([&](const auto& body) {
+    parallel_for(threads, InParts{count, part_size}, body);
+  }));
 }
 
 std::vector<Part> stretches_of(const Threads& threads, size_t count, size_t n_parts) {
-  return calls_of([&](const auto& body) { parallel_stretches(threads, count, n_parts, body); });
+  return calls_of([&](const auto& body) {
+    parallel_for(threads, InStretches{count, n_parts}, body);
+  });
 }
 
 void expect_each_place_once(const std::vector<Part>& ordered, size_t count, uint32_t n_tasks,
@@ -163,15 +166,15 @@ TEST(ParallelStretches, OfATaskThatIsHeldUpAreTakenByAnother) {
   std::atomic<size_t> n_done = 0;
   std::atomic<size_t> n_of_held_up = 0;
   const auto limit = std::chrono::steady_clock::now() + test::kPatience;
-  parallel_stretches({2, thread_per_task, nullptr}, kCount, 16,
-                     [&](size_t begin, size_t end, size_t task) {
-                       if (task == 0) n_of_held_up += end - begin;
-                       while (task == 0 && n_done < kCount - (end - begin) &&
-                              std::chrono::steady_clock::now() < limit) {
-                         std::this_thread::yield();
-                       }
-                       n_done += end - begin;
-                     });
+  parallel_for({2, thread_per_task, nullptr}, InStretches{kCount, 16},
+               [&](size_t begin, size_t end, size_t task) {
+                 if (task == 0) n_of_held_up += end - begin;
+                 while (task == 0 && n_done < kCount - (end - begin) &&
+                        std::chrono::steady_clock::now() < limit) {
+                   std::this_thread::yield();
+                 }
+                 n_done += end - begin;
+               });
   EXPECT_EQ(n_done, kCount);
   EXPECT_LE(n_of_held_up, 1u);
 }

@@ -36,6 +36,22 @@ TEST(ScalarMath, ExpOfExtremesIsDefined) {
   EXPECT_GE(exp_f32(kExpLowest), std::numeric_limits<float>::min());
 }
 
+TEST(ScalarMath, SoftplusIsExactAsFloatsAre) {
+  double worst = 0;
+  size_t compared = 0;
+  for (float x = -86.0f; x < 120.0f; x += 0.0037f, ++compared) {
+    const double want = std::log1p(std::exp(-std::fabs(static_cast<double>(x)))) +
+                        std::fmax(static_cast<double>(x), 0.0);
+    worst = test::max_or_nan(worst, std::fabs(static_cast<double>(softplus(x)) - want) / want);
+  }
+  std::printf("softplus: %zu values, largest error %.3g of it\n", compared, worst);
+  EXPECT_GT(compared, 40000u);
+  EXPECT_LT(worst, 0x1p-22);
+  EXPECT_EQ(softplus(-HUGE_VALF), 0.0f);
+  EXPECT_EQ(softplus(HUGE_VALF), HUGE_VALF);
+  EXPECT_TRUE(std::isfinite(softplus(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(ScalarMath, SineAndCosineAgreeWithTheLibraryForAnglesOfLongContexts) {
   double worst = 0;
   size_t compared = 0;

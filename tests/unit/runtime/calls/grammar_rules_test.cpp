@@ -16,10 +16,10 @@ namespace {
 
 using format::CallString;
 
-constexpr GrammarWishes kWishes[] = {{true, false, false, false},
-                                     {false, false, false, false},
-                                     {true, true, false, true},
-                                     {true, true, true, false}};
+constexpr GrammarDemands kWishes[] = {{true, false, false, false},
+                                      {false, false, false, false},
+                                      {true, true, false, true},
+                                      {true, true, true, false}};
 
 TEST(GrammarRules, KnownFormsTakeAPartOfTheRoom) {
   uint32_t most[3] = {};
@@ -27,11 +27,11 @@ TEST(GrammarRules, KnownFormsTakeAPartOfTheRoom) {
     const auto stored = test::stored_call_form(form);
     CallFormat call_format = {};
     ASSERT_EQ(check_call_format(stored, &call_format), nullptr);
-    for (const GrammarWishes& wishes : kWishes) {
+    for (const GrammarDemands& demands : kWishes) {
       json::Rules rules;
       Beginnings beginnings = {};
       EXPECT_EQ(check_grammar_form(call_format, true), nullptr);
-      ASSERT_EQ(make_rules(call_format, wishes, &rules, &beginnings), Status::kOk);
+      ASSERT_EQ(make_rules(call_format, demands, &rules, &beginnings), Status::kOk);
       most[0] = std::max<uint32_t>(most[0], rules.n_rules);
       most[1] = std::max<uint32_t>(most[1], rules.n_branches);
       most[2] = std::max(most[2], rules.n_text);

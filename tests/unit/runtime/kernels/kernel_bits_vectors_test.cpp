@@ -503,6 +503,54 @@ void check_weighted_sum_q4(const Kernels& table) {
   });
 }
 
+// States of a fixed size ------------------------------------------------------------------------
+
+void check_recall_values(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t n_values, size_t n_keys, Edge edge) {
+    for (const Fill fill : kFills) {
+      const std::vector<float> state = floats(n_keys * n_values, fill, 1);
+      const std::vector<float> key = floats(n_keys, fill, 2);
+      std::vector<float> out(n_values, 99.0f);
+      float* got = rooms[2].copy(out.data(), n_values, edge);
+      kScalarStates.recall_values(state.data(), key.data(), n_keys, n_values, out.data());
+      table.states.recall_values(rooms[0].copy(state.data(), state.size(), edge),
+                                 rooms[1].copy(key.data(), n_keys, edge), n_keys, n_values, got);
+      EXPECT_TRUE(same_arrays(out.data(), got, n_values)) << n_values << " " << n_keys;
+    }
+  });
+}
+
+// To another state, and in place.
+void check_advance_state(const Kernels& table) {
+  static Guarded rooms[6] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
+                             Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t n_values, size_t n_keys, Edge edge) {
+    for (const Fill fill : kFills) {
+      const std::vector<float> from = floats(n_keys * n_values, fill, 1);
+      const std::vector<float> key = floats(n_keys, Fill::kRandom, 2);
+      const std::vector<float> value = floats(n_values, fill, 3);
+      const std::vector<float> query = floats(n_keys, Fill::kRandom, 4);
+      std::vector<float> to(from.size());
+      std::vector<float> out(n_values);
+      kScalarStates.advance_state(from.data(), {0.7f, key.data(), value.data(), query.data()},
+                                  n_keys, n_values, to.data(), out.data());
+      const StateUpdate update = {0.7f, rooms[0].copy(key.data(), n_keys, edge),
+                                  rooms[1].copy(value.data(), n_values, edge),
+                                  rooms[2].copy(query.data(), n_keys, edge)};
+      for (const bool is_in_place : {false, true}) {
+        float* const got_from = rooms[3].copy(from.data(), from.size(), edge);
+        float* const got_to =
+            is_in_place ? got_from : rooms[4].copy(from.data(), from.size(), edge);
+        auto* const got = rooms[5].place<float>(n_values, edge);
+        table.states.advance_state(got_from, update, n_keys, n_values, got_to, got);
+        EXPECT_TRUE(same_arrays(to.data(), got_to, to.size())) << n_values << " " << n_keys;
+        EXPECT_TRUE(same_arrays(out.data(), got, n_values)) << n_values << " " << n_keys;
+      }
+    }
+  });
+}
+
 constexpr KernelRow kKernelRows[] = {
     {"quantize_row", check_quantize_row},
     {"quantize_values", check_quantize_values},
@@ -521,6 +569,8 @@ constexpr KernelRow kKernelRows[] = {
     {"weighted_sum_q8", check_weighted_sum_q8},
     {"weighted_sum_f32", check_weighted_sum_f32},
     {"weighted_sum_q4", check_weighted_sum_q4},
+    {"recall_values", check_recall_values},
+    {"advance_state", check_advance_state},
 };
 
 class VectorBits : public KernelBits {};

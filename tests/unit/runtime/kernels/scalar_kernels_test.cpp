@@ -315,5 +315,19 @@ TEST(ScalarKernels, CapIsTanhAndClipIsALimit) {
   EXPECT_EQ(x, (std::vector<float>{-2.0f, -2.0f, -1.0f, 0.0f, 1.5f, 2.0f, 2.0f}));
 }
 
+TEST(ScalarKernels, StatesDecayAndTakeProductsOfKeysAndValues) {
+  std::vector<float> state = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f};  // two keys, three values
+  const std::vector<float> key = {10.0f, -1.0f};
+  const std::vector<float> value = {1.0f, 0.0f, 2.0f};
+  const std::vector<float> query = {1.0f, 2.0f};
+  std::vector<float> out(3, 99.0f);
+  kScalarStates.recall_values(state.data(), key.data(), 2, 3, out.data());
+  EXPECT_EQ(out, (std::vector<float>{6.0f, 15.0f, 24.0f}));
+  kScalarStates.advance_state(state.data(), {0.5f, key.data(), value.data(), query.data()}, 2, 3,
+                              state.data(), out.data());
+  EXPECT_EQ(state, (std::vector<float>{10.5f, 1.0f, 21.5f, 1.0f, 2.5f, 1.0f}));
+  EXPECT_EQ(out, (std::vector<float>{12.5f, 6.0f, 23.5f}));
+}
+
 }  // namespace
 }  // namespace cria

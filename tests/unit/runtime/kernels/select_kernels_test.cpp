@@ -54,6 +54,8 @@ TEST(SelectKernels, GiveEachFormatAProductOnEveryIsa) {
       EXPECT_TRUE(is_there) << isa.name << " " << number_format_name(row.number_format);
     }
     for (const Activate activate : table.variants.activate) EXPECT_NE(activate, nullptr);
+    EXPECT_NE(table.states.recall_values, nullptr);
+    EXPECT_NE(table.states.advance_state, nullptr);
   }
 }
 

@@ -69,7 +69,7 @@ struct Case {
 constexpr char kEnd[] = "end token of the config is not special";
 constexpr char kFrame[] = "chat template is not special";
 constexpr char kTurn[] = "ends the chat template's answers";
-constexpr char kUnknown[] = "text that no token has";
+constexpr char kUnknown[] = "a text outside its tokens";
 
 TEST(ControlTokensTest, EveryRuleIsChecked) {
   const Case kCases[] = {

@@ -31,7 +31,7 @@ void put_generate(const OrderContext& context, const RequestFields& fields, std:
   if (!context.text->has_chat()) {
     if (!system.empty()) {
       throw ApiError(ErrorKind::kInvalidRequest,
-                     "system needs a chat template, which the model has not", "system");
+                     "system needs a chat template, and the model has none", "system");
     }
     return put_prompt(context, encode_text(context, prompt), std::move(answer), order);
   }

@@ -48,7 +48,7 @@ std::string show(const Service& service, const Json& request, const std::string&
 [[noreturn]] void refuse_to_change(const Service& service) {
   throw ApiError(ErrorKind::kNotSupported, "this server has one model, '" +
                                                ollama_name(service.context.model_name) +
-                                               "', and neither loads nor changes others");
+                                               "', and cannot load or change others");
 }
 
 // The model that is there need not be fetched; a stream of one line is a line.

@@ -19,13 +19,14 @@ class InputReader {
 
   void read(const Json& item) {
     ++n_items_;
-    if (!item.is_object()) refuse("is no object");
+    if (!item.is_object()) refuse("is not an object");
     const std::string type = text_in(item, "type").value_or("message");
     if (type == "message") return read_message_item(item);
     if (type == "function_call") return read_call(item);
     if (type == "function_call_output") return read_output(item);
     if (type == "reasoning") return read_reasoning(item);
-    if (type == "item_reference") refuse("refers to another, and nothing is stored; send it whole");
+    if (type == "item_reference")
+      refuse("refers to another item, but nothing is stored; send the whole item");
     refuse("is of the type '" + shown(type) +
            "'; message, function_call, function_call_output and reasoning are known");
   }
@@ -39,7 +40,7 @@ class InputReader {
   [[nodiscard]] std::optional<std::string> text_in(const Json& object, const char* name) const {
     const Json* const found = Fields(object).find(name);
     if (found == nullptr) return std::nullopt;
-    if (!found->is_string()) refuse(std::string("has a ") + name + " that is no text");
+    if (!found->is_string()) refuse(std::string("has a ") + name + " that is not a text");
     return found->get<std::string>();
   }
 
@@ -51,10 +52,10 @@ class InputReader {
     if (!content->is_array()) refuse("has a content that is neither a text nor a list of parts");
     std::string text;
     for (const Json& part : *content) {
-      if (!part.is_object()) refuse("has a part that is no object");
+      if (!part.is_object()) refuse("has a part that is not an object");
       const std::string type = text_in(part, "type").value_or("");
       if (std::find(types.begin(), types.end(), type) == types.end()) {
-        refuse("has a part of the type '" + shown(type) + "'; this model reads text alone");
+        refuse("has a part of the type '" + shown(type) + "'; this model reads only text");
       }
       const std::optional<std::string> told = text_in(part, type == "refusal" ? "refusal" : "text");
       if (!told) refuse("has a part without text");
@@ -87,7 +88,7 @@ class InputReader {
       read_message(message, message.dump(), &chat);
     } catch (const ConversationError&) {
       refuse("is a call of '" + shown(function["name"].get<std::string>()) +
-             "' whose arguments are no JSON object");
+             "' whose arguments are not a JSON object");
     }
     if (messages_.empty() || messages_.back().role != CRIA_ASSISTANT || !thinking_.empty()) {
       messages_.push_back({CRIA_ASSISTANT, {}, std::exchange(thinking_, {})});

@@ -184,25 +184,25 @@ TEST(ConversationJson, CallsAndResultsAreCompletedFromEachOther) {
 
 TEST(ConversationJson, WhatIsNoMessageIsNamed) {
   EXPECT_EQ(refusal("{}"), "messages: messages must be a list");
-  EXPECT_EQ(refusal("[3]"), "messages: message 1 is no object with role and content");
+  EXPECT_EQ(refusal("[3]"), "messages: message 1 is not an object with role and content");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a"},{}])"), "messages: message 2 has no role");
   EXPECT_EQ(refusal(R"([{"role":"x","content":"a"}])"),
             "messages: message 1 has the role 'x'; system, user, assistant and tool are known");
   EXPECT_EQ(refusal(R"([{"role":"user"}])"), "messages: message 1 has no content");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a","images":["x"]}])"),
-            "messages: message 1 has images; this model reads text alone");
+            "messages: message 1 has images; this model reads only text");
   EXPECT_EQ(refusal(R"([{"role":"user","content":3}])"),
             "messages: message 1 has a content that is neither a text nor a list of parts");
   EXPECT_EQ(refusal(R"([{"role":"user","content":[3]}])"),
             "messages: message 1 has a part without a type");
   EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"image_url"}]}])"),
-            "messages: message 1 has a part of the type 'image_url'; this model reads text alone");
+            "messages: message 1 has a part of the type 'image_url'; this model reads only text");
   EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"text"}]}])"),
             "messages: message 1 has a text part without text");
   EXPECT_EQ(refusal(R"([{"role":"assistant","reasoning":3}])"),
-            "messages: message 1 has a reasoning that is no text");
+            "messages: message 1 has a reasoning that is not a text");
   EXPECT_EQ(refusal(R"([{"role":"tool","content":"a","tool_call_id":3}])"),
-            "messages: message 1 has a tool_call_id that is no text");
+            "messages: message 1 has a tool_call_id that is not a text");
 }
 
 TEST(ConversationJson, WhatIsNoCallIsNamed) {
@@ -212,13 +212,12 @@ TEST(ConversationJson, WhatIsNoCallIsNamed) {
   for (const char* none :
        {"3", "{}", R"({"function":3})", R"({"function":{}})", R"({"function":{"name":3}})",
         R"({"type":"custom","function":{"name":"f"}})", R"({"type":3,"function":{"name":"f"}})"}) {
-    EXPECT_EQ(of_call(none),
-              "messages: message 1 has a call that is none of a function with a name")
+    EXPECT_EQ(of_call(none), "messages: message 1 has a call that is not of a function with a name")
         << none;
   }
   for (const char* arguments : {"3", "[1]", R"("x")", R"("{")", R"("{\"a\":}")", R"("{} {}")"}) {
     EXPECT_EQ(of_call(R"({"function":{"name":"f","arguments":)" + std::string(arguments) + "}}"),
-              "messages: message 1 has a call of 'f' whose arguments are no JSON object")
+              "messages: message 1 has a call of 'f' whose arguments are not a JSON object")
         << arguments;
   }
   for (const char* arguments : {"null", R"("")", R"(" \n")", "{}", R"(" {}\n")"}) {
@@ -227,14 +226,14 @@ TEST(ConversationJson, WhatIsNoCallIsNamed) {
         << arguments;
   }
   EXPECT_EQ(of_call(R"({"id":3,"function":{"name":"f"}})"),
-            "messages: message 1 has a call whose id is no text");
+            "messages: message 1 has a call whose id is not a text");
   EXPECT_EQ(refusal(R"([{"role":"assistant","tool_calls":{}}])"),
-            "messages: message 1 has tool_calls that are no list");
+            "messages: message 1 has tool_calls that are not a list");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[3]}])"),
             "messages: message 1 has calls, which only an assistant makes");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[]}])"), "");
   EXPECT_EQ(refusal(R"([{"role":"assistant","function_call":{"arguments":"{}"}}])"),
-            "messages: message 1 has a call that is none of a function with a name");
+            "messages: message 1 has a call that is not of a function with a name");
 }
 
 TEST(ConversationJson, WhatIsNoToolIsNamed) {
@@ -265,8 +264,8 @@ TEST(ConversationJson, TemplateArgsAreThoseThatAreKnown) {
   EXPECT_EQ(thinking(R"({"thinking":false})"), "2");
   EXPECT_EQ(thinking(R"({"enable_thinking":1})"), "enable_thinking must be true or false");
   EXPECT_EQ(thinking(R"({"builtin_tools":[]})"),
-            "'builtin_tools' is not known; enable_thinking is");
-  EXPECT_EQ(thinking("[]"), "is no object");
+            "'builtin_tools' is not known; use enable_thinking");
+  EXPECT_EQ(thinking("[]"), "is not an object");
 }
 
 }  // namespace

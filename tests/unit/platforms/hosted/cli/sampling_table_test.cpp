@@ -94,7 +94,7 @@ TEST(SamplingTable, TellsWhatTheCommandLineTells) {
             "max-tokens needs a value: /set max-tokens N, from 0 to 2147483647, or none");
   EXPECT_EQ(problem("greedy", ""), "greedy needs a value: /set greedy on, or off");
   EXPECT_NE(problem("greedy", "yes"), "");
-  EXPECT_EQ(problem("heat", "1"), "heat is no setting; /set lists them");
+  EXPECT_EQ(problem("heat", "1"), "heat is not a setting; /set lists them");
 }
 
 TEST(SamplingTable, ListsAllInFortyColumns) {

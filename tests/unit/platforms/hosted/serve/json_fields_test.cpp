@@ -69,8 +69,8 @@ TEST(JsonFields, WhatIsNoJsonIsToldWithItsPlace) {
   EXPECT_NE(message_of("{}x").find("byte 3"), std::string::npos);
   EXPECT_NE(message_of(std::string("{}\0", 3)).find("byte 3"), std::string::npos);
   EXPECT_EQ(status_of(std::string("{}\0{}", 5)), 400);
-  EXPECT_EQ(message_of("[1]"), "the body is no JSON object");
-  EXPECT_EQ(message_of("1e999"), "the body is no JSON object");
+  EXPECT_EQ(message_of("[1]"), "the body is not a JSON object");
+  EXPECT_EQ(message_of("1e999"), "the body is not a JSON object");
   EXPECT_EQ(message_of(R"({"n":1e400})"),
             "n: the number that ends at byte 10 is larger than any double");
   EXPECT_EQ(message_of(R"({"n":1,"top_p":[{"n":-1e999}]})"),

@@ -218,7 +218,7 @@ TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
   EXPECT_EQ(refusal([&] {
               return chat({{"tools", tools}});
             }),
-            "400 the model calls no tools: its chat template shows no form of calls that is known");
+            "400 the model calls no tools: its chat template shows no known form of calls");
   EXPECT_EQ(refusal([&] { return generate({{"tools", tools}}); }), "400 tools is not supported");
   EXPECT_EQ(refusal([] { return chat({{"tools", json::array()}}); }), "");
   const json refused = json::parse(R"({"suffix": "end", "images": ["aGk="],
@@ -234,13 +234,13 @@ TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
     return refusal([&] { return chat({{"messages", json::array({json::parse(message)})}}); });
   };
   EXPECT_EQ(refused_message(R"({"role": "user", "content": "a", "images": ["aGk="]})"),
-            "400 message 1 has images; this model reads text alone");
+            "400 message 1 has images; this model reads only text");
   EXPECT_EQ(refused_message(R"({"role": "tool", "content": "3", "tool_name": "add"})"),
             "400 the chat template takes no messages in such an order");
   EXPECT_EQ(refused_message(R"({"role": "user", "content": 3})"),
             "400 message 1 has a content that is neither a text nor a list of parts");
   EXPECT_EQ(refused_message(R"({"content": "a"})"), "400 message 1 has no role");
-  EXPECT_EQ(refused_message("1"), "400 message 1 is no object with role and content");
+  EXPECT_EQ(refused_message("1"), "400 message 1 is not an object with role and content");
 }
 
 TEST(OllamaModel, SizesAreReadAtAGlance) {
