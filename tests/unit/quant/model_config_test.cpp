@@ -705,7 +705,7 @@ TEST(ModelConfig, FieldsThatNobodyUsesAreZeroBitByBit) {
 // Flags -----------------------------------------------------------------------------------------
 
 // Whether a flag may be set in a kind of these blocks, of a model with per-layer embeddings, with
-// keys and values of its own and of one width, silu, and an MLP beside experts: part 1.3.
+// keys and values of its own and of one width, silu, and an MLP beside experts.
 bool may_have(uint32_t bit, const LayerKind& k) {
   const bool has_mixer = k.mixer != 0;
   const bool has_feed_forward = k.feed_forward != 0;
