@@ -40,6 +40,33 @@ struct Part : EightLanes {
     static Ints finish(Ints sum, Ints start) { return _mm256_add_epi32(add_pairs(sum), start); }
   };
 
+  // As int4's, of codes that are smaller: in place they stay below 2^4.
+  template <int kBits>
+  struct BitDot {
+    static constexpr size_t kRows = 6;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = 1;
+    static constexpr size_t kMostBits = 4;
+    static Ints begin(Ints /*start*/) { return _mm256_setzero_si256(); }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      return Int4Dot::add(sum, weights, x);
+    }
+    // A bit counts twice.
+    static Ints finish(Ints sum, Ints start) {
+      return _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(kBits == 1 ? 2 : 1)), start);
+    }
+    static Ints finish(Ints even, Ints odd, size_t shift, Ints start) {
+      const Ints words = _mm256_add_epi16(even, _mm256_srai_epi16(odd, kBits));
+      return finish(_mm256_sra_epi16(words, count_of(shift)), start);
+    }
+  };
+
+  static __m128i count_of(size_t n) { return _mm_cvtsi32_si128(static_cast<int>(n)); }
+  static Ints all_bytes(int byte) { return _mm256_set1_epi8(static_cast<char>(byte)); }
+  static Ints and_bytes(Ints v, Ints mask) { return _mm256_and_si256(v, mask); }
+  static Ints and_bytes(Ints v, int mask) { return and_bytes(v, all_bytes(mask)); }
+  static Ints shift_bits(Ints v, size_t n) { return _mm256_srl_epi16(v, count_of(n)); }
+
   // Two quads of 2 * 64 * 127 stay below 2^15.
   struct Int4NlDot {
     static constexpr size_t kRows = 4;

@@ -2,7 +2,7 @@
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/tile_kernels.h"
 
-#if !defined(__AVX2__) || !defined(__AVXVNNI__)
+#if !defined(__AVX2__) || !defined(__F16C__) || !defined(__AVXVNNI__)
 #error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
 #endif
 
@@ -45,6 +45,30 @@ struct Part : EightLanes {
       return _mm256_dpbusd_avx_epi32(sum, _mm256_xor_si256(weights[0], offset), x[0]);
     }
   };
+
+  // A bit counts twice.
+  template <int kBits>
+  struct BitDot : Dot {
+    static constexpr int32_t kOffset = 1;
+    static constexpr size_t kMostBits = 8;
+    static Ints begin(Ints /*start*/) { return _mm256_setzero_si256(); }
+    static Ints finish(Ints sum, Ints start) {
+      return _mm256_add_epi32(kBits == 1 ? _mm256_slli_epi32(sum, 1) : sum, start);
+    }
+    static Ints finish(Ints even, Ints odd, size_t shift, Ints start) {
+      const Ints both = _mm256_add_epi32(even, _mm256_srai_epi32(odd, kBits));
+      return finish(_mm256_sra_epi32(both, count_of(shift)), start);
+    }
+  };
+
+  static __m128i count_of(size_t n) { return _mm_cvtsi32_si128(static_cast<int>(n)); }
+  static Ints all_bytes(int byte) { return _mm256_set1_epi8(static_cast<char>(byte)); }
+  static Ints and_bytes(Ints v, Ints mask) { return _mm256_and_si256(v, mask); }
+  static Ints and_bytes(Ints v, int mask) { return and_bytes(v, all_bytes(mask)); }
+  static Ints shift_bits(Ints v, size_t n) { return _mm256_srl_epi16(v, count_of(n)); }
+  static Floats load_f16(const uint8_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
 
   static Ints high_nibbles_in_place(Ints v) {
     return _mm256_and_si256(v, _mm256_set1_epi8(static_cast<char>(0xf0)));
