@@ -194,7 +194,7 @@ std::vector<GoldenModel> golden_models(const Variant& variant) {
   const MatrixFormat f = {variant.weights, variant.group_size};
   std::vector<GoldenModel> models;
   if (is_trained_bits(variant.weights)) {
-    const test::NearLlama near = test::near_llamas(f).front();
+    test::NearLlama near = test::near_llamas(f).front();
     return {{near.name, test::build_model(near.config.view(), kSeed)}};
   }
   for (const char* name : kGoldenModels) {

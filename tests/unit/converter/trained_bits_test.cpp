@@ -4,54 +4,20 @@
 #include <cstring>
 
 #include "converter/convert.h"
-#include "quant/float16.h"
-#include "tests/unit/converter/gguf_writer.h"
 #include "tests/unit/converter/model_read_back.h"
+#include "tests/unit/converter/trained_gguf.h"
 
 namespace cria::converter {
 namespace {
 
 using format::NumberFormat;
 using format::TensorRole;
-using test::GgufWriter;
 using test::ModelReadBack;
 using test::TinyCheckpoint;
 
-constexpr uint32_t kQ1_0 = 41;
-constexpr uint32_t kQ2_0 = 42;
-constexpr uint64_t kWidth = 64;
-constexpr uint64_t kFfn = 128;
-
-// Blocks of scales of all sizes and signs, some of them subnormal or zero, and any codes.
-std::string random_blocks(uint64_t n_values, uint64_t block_values, std::mt19937* rng) {
-  constexpr float kScales[] = {0.03125f, -0.0478515625f, 0x1p-20f, 0.0f, 0.7f};
-  std::string data;
-  for (uint64_t block = 0; block < n_values / block_values; ++block) {
-    data += GgufWriter::bytes_of_number(f32_to_f16(kScales[(*rng)() % std::size(kScales)]));
-    for (size_t i = 0; i < 16; ++i) data += static_cast<char>((*rng)());
-  }
-  return data;
-}
-
-// A Llama whose layer's matrices are Q2_0, and down Q1_0.
-GgufWriter trained_gguf() {
-  GgufWriter writer;
-  writer.replace_count("llama.feed_forward_length", kFfn);
-  writer.put_tiny_llama();
-  writer.put_tensors(TinyCheckpoint(kWidth, kFfn, 50));
-  std::mt19937 rng(5);
-  for (test::GgufTestTensor& tensor : writer.tensors) {
-    if (tensor.name.find("blk.") == std::string::npos || tensor.shape.size() != 2) continue;
-    const bool is_down = tensor.name.find("ffn_down") != std::string::npos;
-    tensor.type = is_down ? kQ1_0 : kQ2_0;
-    tensor.data = random_blocks(tensor.shape[0] * tensor.shape[1], is_down ? 128 : 64, &rng);
-  }
-  return writer;
-}
-
 class TrainedBits : public testing::Test {
  protected:
-  TrainedBits() { test::write_file(folder_ / "m.gguf", trained_gguf().bytes()); }
+  TrainedBits() { test::write_file(folder_ / "m.gguf", test::trained_gguf().bytes()); }
 
   ConversionReport convert_as(const std::string& name, const Options& wish) {
     Options options = wish;
@@ -163,6 +129,104 @@ TEST_F(TrainedBits, CountAmongTheBitsOfAMixAndKeepTheirFormat) {
     EXPECT_LE(static_cast<int>(NumberFormat::kBit1),
               static_cast<int>(format_of(model("m.cria"), role, 0)));
   }
+}
+
+// BitNet's folders -------------------------------------------------------------------------------
+
+constexpr const char* kGate = "model.layers.0.mlp.gate_proj.weight";
+constexpr const char* kOffline =
+    R"({"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"offline"})";
+constexpr float kScale = 1.21875f;  // a bf16
+
+// A folder whose gate is packed, and the same as floats.
+class BitnetFolder : public testing::Test {
+ protected:
+  BitnetFolder() {
+    constexpr uint64_t kRows = 96;
+    constexpr uint64_t kStored = kRows / 4;
+    std::mt19937 rng(6);
+    std::string packed(kStored * test::kTrainedWidth, '\0');
+    std::string floats(kRows * test::kTrainedWidth * sizeof(float), '\0');
+    for (uint64_t i = 0; i < kRows * test::kTrainedWidth; ++i) {
+      const auto code = static_cast<int>(rng() % 3);
+      const uint64_t at =
+          i / test::kTrainedWidth % kStored * test::kTrainedWidth + i % test::kTrainedWidth;
+      const auto shift = i / test::kTrainedWidth / kStored * 2;
+      packed[at] = static_cast<char>(packed[at] | code << shift);
+      const float value = static_cast<float>(code - 1) * kScale;
+      std::memcpy(&floats[i * sizeof value], &value, sizeof value);
+    }
+    plain_.tensor(kGate).data = floats;
+    packed_.tensor(kGate) = {kGate, "U8", {kStored, test::kTrainedWidth}, packed};
+    packed_.tensors.push_back({std::string(kGate) + "_scale", "BF16", {1}, "\x9c\x3f"});
+    packed_.config["quantization_config"] = kOffline;
+  }
+
+  void convert_both(const Options& options) {
+    plain_.write(folder_ / "plain");
+    packed_.write(folder_ / "packed");
+    convert_one("plain", options);
+    convert_one("packed", options);
+  }
+  void convert_one(const std::string& name, Options options) {
+    options.model = folder_ / name;
+    options.output = folder_ / (name + ".cria");
+    options.tokenizer = TokenizerWish::kNone;
+    Progress progress(Verbosity::kQuiet);
+    (void)convert(options, &progress);
+  }
+  void expect_refused(const std::vector<std::string>& parts) {
+    packed_.write(folder_ / "packed");
+    test::expect_invalid(parts, [&] { convert_one("packed", Options()); });
+  }
+  [[nodiscard]] std::vector<float> gate(const std::string& name) const {
+    const ModelReadBack model(folder_ / name);
+    return model.matrix(model.tensor(TensorRole::kGate, 0));
+  }
+
+  const test::TempFolder folder_;
+  TinyCheckpoint plain_;
+  TinyCheckpoint packed_;
+};
+
+TEST_F(BitnetFolder, HasItsTernaryWeightsExactly) {
+  Options floats;
+  floats.keeps_trained = false;
+  floats.weights = NumberFormat::kF32;
+  floats.group_size = 0;
+  convert_both(floats);
+  EXPECT_EQ(gate("packed.cria"), gate("plain.cria"));
+  const std::vector<float> want = gate("plain.cria");
+  convert_one("packed", Options());
+  const ModelReadBack model(folder_ / "packed.cria");
+  EXPECT_EQ(format_of(model, TensorRole::kGate, 0), NumberFormat::kBit2);
+  EXPECT_EQ(format_of(model, TensorRole::kUp, 0), NumberFormat::kInt4);
+  EXPECT_EQ(gate("packed.cria"), want);
+}
+
+TEST_F(BitnetFolder, WhoseScaleIsNoF16IsRounded) {
+  packed_.tensors.back().data = "\x9c\x30";  // about 2^-30
+  packed_.write(folder_ / "packed");
+  convert_one("packed", Options());
+  EXPECT_EQ(format_of(ModelReadBack(folder_ / "packed.cria"), TensorRole::kGate, 0),
+            NumberFormat::kInt4);
+}
+
+TEST_F(BitnetFolder, OfAnotherKindIsRefusedByName) {
+  packed_.config["quantization_config"] = R"({"quant_method":"bitnet"})";
+  expect_refused({"quantization_config", "linear_class", "'bitlinear'", "autobitlinear"});
+  packed_.config["quantization_config"] =
+      R"({"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"online"})";
+  expect_refused({"quantization_mode", "'online'"});
+}
+
+TEST_F(BitnetFolder, WithPartsThatDoNotFitIsRefused) {
+  packed_.tensors.back().data = std::string("\x80\x7f", 2);  // infinite
+  expect_refused({kGate, "weight_scale", "no number"});
+  packed_.tensors.back() = {std::string(kGate) + "_scale", "BF16", {2}, std::string(4, '?')};
+  expect_refused({kGate, "weight_scale", "[2]"});
+  packed_.tensors.pop_back();
+  expect_refused({kGate, "has dtype U8"});
 }
 
 }  // namespace
