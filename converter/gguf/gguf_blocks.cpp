@@ -103,8 +103,8 @@ void q1_0_block(const uint8_t* block, float* values) {
   for (size_t i = 0; i < kValues; ++i) values[i] = bit_at(block + kHalfBytes, i) != 0 ? d : -d;
 }
 
+template <size_t kValues>
 void q2_0_block(const uint8_t* block, float* values) {
-  constexpr size_t kValues = 64;
   const float d = half_at(block);
   for (size_t i = 0; i < kValues; ++i) {
     const int code = block[kHalfBytes + i / 4] >> (i % 4 * 2) & kLow2;
@@ -298,10 +298,14 @@ constexpr GgufType kTypes[] = {
     unread(35, "TQ2_0", 256, 66),
     unread(39, "MXFP4", 32, 17),
     trained_as(format::NumberFormat::kBit1, type_of<q1_0_block, 18, 128>(41, "Q1_0")),
-    trained_as(format::NumberFormat::kBit2, type_of<q2_0_block, 18, 64>(42, "Q2_0")),
+    trained_as(format::NumberFormat::kBit2, type_of<q2_0_block<64>, 18, 64>(kGgufQ2_0, "Q2_0")),
 };
 
 }  // namespace
+
+constexpr const char* kWideName = "Q2_0 in groups of 128";
+const GgufType kGgufWideQ2_0 = trained_as(format::NumberFormat::kBit2,
+                                          type_of<q2_0_block<128>, 34, 128>(kGgufQ2_0, kWideName));
 
 const GgufType* find_gguf_type(uint32_t id) {
   const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),

@@ -44,6 +44,10 @@ struct GgufType {
 // nullptr for an id that no type has.
 [[nodiscard]] const GgufType* find_gguf_type(uint32_t id);
 
+// Q2_0, and what forks of llama.cpp wrote under its number: blocks of 128 values, one scale each.
+inline constexpr uint32_t kGgufQ2_0 = 42;
+extern const GgufType kGgufWideQ2_0;
+
 // The type whose blocks are a half-float scale and 32 codes of four bits.
 inline constexpr uint32_t kGgufQ4_0 = 2;
 

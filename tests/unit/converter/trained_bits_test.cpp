@@ -95,6 +95,39 @@ TEST_F(TrainedBits, ArePlannedAsTheyAreWritten) {
   EXPECT_LT(planned.plan.model.weights, rounded.plan.model.weights);
 }
 
+// Forks of llama.cpp wrote blocks of 128 values under the same number; their sizes tell.
+TEST_F(TrainedBits, OfAForkAreReadByTheirBlocks) {
+  test::GgufWriter narrow = test::trained_gguf();
+  test::GgufWriter wide = narrow;
+  for (size_t i = 0; i < wide.tensors.size(); ++i) {
+    test::GgufTestTensor& tensor = wide.tensors[i];
+    if (tensor.name.find("ffn_down") == std::string::npos) {
+      if (tensor.type == 42) tensor.type = 0, tensor.data.assign(tensor.shape[0] * 64 * 4, '\0');
+      narrow.tensors[i] = tensor;
+      continue;
+    }
+    // One block of 128 is two of 64 with one scale.
+    tensor.type = narrow.tensors[i].type = 42;
+    tensor.data.clear();
+    narrow.tensors[i].data.clear();
+    for (int row = 0; row < 64; ++row) {
+      const std::string scale = test::GgufWriter::bytes_of_number(f32_to_f16(0.01f));
+      const std::string codes(32, static_cast<char>(17 * row));
+      tensor.data += scale + codes;
+      narrow.tensors[i].data += scale + codes.substr(16) + scale + codes.substr(16);
+    }
+  }
+  test::write_file(folder_ / "m.gguf", narrow.bytes());
+  convert_as("narrow.cria", Options());
+  test::write_file(folder_ / "m.gguf", wide.bytes());
+  const ConversionReport report = convert_as("wide.cria", Options());
+  EXPECT_NE(report.weights_text.find("Q2_0 in groups of 128"), std::string::npos);
+  const ModelReadBack want = model("narrow.cria");
+  const ModelReadBack got = model("wide.cria");
+  EXPECT_EQ(got.raw(got.tensor(TensorRole::kDown, 0)), want.raw(want.tensor(TensorRole::kDown, 0)));
+  EXPECT_EQ(format_of(got, TensorRole::kDown, 0), NumberFormat::kBit2);
+}
+
 // Weights as floats that a format has, and others.
 TEST_F(TrainedBits, OfFloatsAreFoundWhereTheyAreAskedFor) {
   convert_as("kept.cria", Options());
