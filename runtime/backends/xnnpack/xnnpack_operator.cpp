@@ -109,8 +109,9 @@ size_t source_row_bytes(const MatrixShape& shape) {
     case NumberFormat::kInt8G32:
       return cols;
     case NumberFormat::kBit1:
+      return cols / 8;
     case NumberFormat::kBit2:
-      break;  // never read
+      return cols / 4;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
