@@ -151,6 +151,23 @@ TEST_F(TrainedBits, AreNeverMadeOfOtherWeights) {
                        [&] { convert_as("m.cria", of(NumberFormat::kBit2)); });
 }
 
+TEST_F(TrainedBits, AreNotCalibrated) {
+  convert_as("kept.cria", Options());
+  for (const bool feedback : {false, true}) {
+    Options options;
+    options.calibration = {feedback, std::nullopt, kLeastCalibrationTokens};
+    const ConversionReport report = convert_as("m.cria", options);
+    const ModelReadBack want = model("kept.cria");
+    const ModelReadBack got = model("m.cria");
+    for (const TensorRole role : kLayerMatrices) {
+      EXPECT_EQ(got.raw(got.tensor(role, 0)), want.raw(want.tensor(role, 0)));
+    }
+    for (const EncodedTensor& tensor : report.tensors) {
+      EXPECT_FALSE(tensor.rounding && is_trained_bits(tensor.spec.shape.number_format));
+    }
+  }
+}
+
 TEST_F(TrainedBits, CountAmongTheBitsOfAMixAndKeepTheirFormat) {
   Options options;
   options.bits = 3;
