@@ -8,8 +8,8 @@
 #include "converter/float_rows.h"
 #include "converter/memory_size.h"
 #include "platforms/hosted/base/shared_loop.h"
-#include "quant/exact_bits.h"
 #include "quant/float16.h"
+#include "quant/trained_codes.h"
 
 namespace cria::converter {
 namespace {

@@ -1,6 +1,6 @@
 // A matrix that BitNet's packer left as ternary codes, out of the tensors that hold it:
-//   weight        uint8 [outputs / 4][inputs]  of four rows, a quarter of the matrix apart, two bits
-//                 each, the first in the lowest
+//   weight        uint8 [outputs / 4][inputs]  of four rows, a quarter of the matrix apart, two
+//                 bits each, the first in the lowest
 //   weight_scale  bf16, f16 or f32 [1]
 // A weight is (code - 1) * scale.
 #pragma once

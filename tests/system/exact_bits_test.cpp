@@ -242,7 +242,7 @@ TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsaForAnyThreads) {
   expect_golden_models(GetParam(), {2, 3, 4});
 }
 
-TEST(TrainedBits, HaveTheHashInTheRepositoryOnEveryIsa) {
+TEST(TrainedBitsHashes, HaveTheHashInTheRepositoryOnEveryIsa) {
   for (const Variant& variant : kTrained) expect_golden_models(variant, {1, 3});
 }
 

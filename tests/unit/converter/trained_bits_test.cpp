@@ -1,4 +1,5 @@
-// Weights that were trained as few bits: they keep their codes where nobody asks for another format.
+// Weights that were trained as few bits: they keep their codes where nobody asks for
+// another format.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "quant/exact_bits.h"
 #include "quant/quantize.h"
 #include "quant/tile16.h"
+#include "quant/trained_codes.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {

@@ -1,4 +1,4 @@
-#include "quant/exact_bits.h"
+#include "quant/trained_codes.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "quant/exact_bits.h"
+#include "quant/trained_codes.h"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ float scale_of(const MatrixShape& shape, const std::vector<float>& weights) {
   return found.are_exact ? f16_to_f32(found.scales[0]) : std::nanf("");
 }
 
-TEST(ExactBits, GiveEveryWeightOfEveryScaleBack) {
+TEST(TrainedCodes, GiveEveryWeightOfEveryScaleBack) {
   std::mt19937 random(7);
   size_t compared = 0;
   for (const MatrixFormat f : {MatrixFormat{NumberFormat::kBit1, 128}, {NumberFormat::kBit2, 64}}) {
@@ -69,7 +69,7 @@ TEST(ExactBits, GiveEveryWeightOfEveryScaleBack) {
   EXPECT_GT(compared, 1000000u);
 }
 
-TEST(ExactBits, TakeTheLargestScaleAndThePositiveOne) {
+TEST(TrainedCodes, TakeTheLargestScaleAndThePositiveOne) {
   EXPECT_EQ(scale_of(bit1(3), {-0.5f, 0.5f, -0.5f}), 0.5f);
   EXPECT_EQ(scale_of(bit2(3), {-0.5f, 0.5f, 0.0f}), 0.5f);
   EXPECT_EQ(scale_of(bit2(2), {0.5f, 0.0f}), 0.5f);
@@ -82,7 +82,7 @@ TEST(ExactBits, TakeTheLargestScaleAndThePositiveOne) {
   EXPECT_EQ(scale_of(bit1(2), {0.0f, -0.0f}), 0.0f);
 }
 
-TEST(ExactBits, RoundNothing) {
+TEST(TrainedCodes, RoundNothing) {
   EXPECT_TRUE(std::isnan(scale_of(bit1(2), {0.5f, 0.25f})));
   EXPECT_TRUE(std::isnan(scale_of(bit1(2), {0.5f, 0.0f})));
   EXPECT_TRUE(std::isnan(scale_of(bit1(1), {0.1f}))) << "no f16";
@@ -94,7 +94,7 @@ TEST(ExactBits, RoundNothing) {
 }
 
 // A row that is exact does not make up for another.
-TEST(ExactBits, LookAtEveryGroupOfEveryRow) {
+TEST(TrainedCodes, LookAtEveryGroupOfEveryRow) {
   for (size_t bad = 0; bad < 2 * 130; ++bad) {
     std::vector<float> weights(2 * 130, 0.5f);
     weights[bad] = 0.375f;
