@@ -3,9 +3,9 @@
 //
 // Names: <op>_<weights>_<activations>_<isa>. q4, q4nl, q8, q8g, q1, q2: int4, int4nl, int8,
 // int8g32, bit1 and bit2, codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16
-// (quant/tile16.h). Nothing is read or written outside the arrays named; they need the natural alignment of their
-// types, planes 64 bytes. No kernel fails. n == 0 rows or elements do nothing. Calls with disjoint
-// outputs may run at the same time.
+// (quant/tile16.h). Nothing is read or written outside the arrays named; they need the natural
+// alignment of their types, planes 64 bytes. No kernel fails. n == 0 rows or elements do nothing.
+// Calls with disjoint outputs may run at the same time.
 //
 // Every product and sum is rounded to f32 by itself (-ffp-contract=off). "Lanes" means: element i
 // goes to partial sum i % 16, in ascending order, and the 16 sums are added as a tree of
