@@ -91,7 +91,7 @@ std::unique_ptr<SourceTensor> make_bitnet_tensor(const std::string& name, const 
   float value = 0;
   stored.read_rows(0, 1, &scratch, &value);
   if (!std::isfinite(value)) {
-    refuse(scale, "has a weight_scale that is no number: download the checkpoint again");
+    refuse(scale, "has a weight_scale that is not a number: download the checkpoint again");
   }
   return std::make_unique<BitnetTensor>(name, codes, value);
 }

@@ -273,7 +273,7 @@ TEST_F(BitnetFolder, OfAnotherKindIsRefusedByName) {
 
 TEST_F(BitnetFolder, WithPartsThatDoNotFitIsRefused) {
   packed_.tensors.back().data = std::string("\x80\x7f", 2);  // infinite
-  expect_refused({kGate, "weight_scale", "no number"});
+  expect_refused({kGate, "weight_scale", "not a number"});
   packed_.tensors.back() = {std::string(kGate) + "_scale", "BF16", {2}, std::string(4, '?')};
   expect_refused({kGate, "weight_scale", "[2]"});
   packed_.tensors.pop_back();
