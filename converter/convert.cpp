@@ -122,6 +122,18 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
+// The float model of calibration does not compute per-layer embeddings.
+void refuse_per_layer(const Options& options, const Config& config) {
+  if (config.model->per_layer_width == 0 || (!options.calibration && !options.bits)) return;
+  std::string option = "--bits";
+  if (options.calibration) {
+    option = options.calibration->feedback ? "--method gptq" : "--calibration";
+  }
+  refuse(ExitCode::kUsage, option +
+                               " is not supported for models with per-layer embeddings; leave it "
+                               "out, or give --weights-of for single matrices");
+}
+
 // What only the checkpoint tells: whether --weights-of leaves something to calibrate.
 void check_calibrated(const Options& options, const Config& config) {
   if (!options.calibration || options.bits || has_nibbles(config)) return;
@@ -251,6 +263,7 @@ class Conversion {
       parts_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
+    refuse_per_layer(options_, parts_.view());
     check_weights_of(options_, parts_.view());
     formats_ = choose_formats(options_, parts_.view());
     fix_config();

@@ -57,8 +57,19 @@ uint64_t block_scratch(const Config& c, const StepShape& shape) {
          {&kMixerFormats[kind.mixer], &kFeedForwardFormats[kind.feed_forward]}) {
       if (format->scratch != nullptr) most = larger(most, format->scratch(*c.model, kind, shape));
     }
+    if constexpr (kHasVariants) {
+      most = larger(most, scratch_of<per_layer::lay_out>(*c.model, kind, shape));
+    }
   }
   return most;
+}
+
+bool reads_per_layer(const Config& c) {
+  if constexpr (!kHasVariants) return false;
+  for (const LayerKind& kind : c.kinds) {
+    if (per_layer::reads(kind)) return true;
+  }
+  return false;
 }
 
 uint32_t layers_of(const Config& c, size_t kind) {
@@ -148,6 +159,7 @@ StepMemory lay_out_step(const Config& c, const PlanInput& in, Carver* carver) {
   s.x = carver->take<float>(rows, m.d_model);
   s.normed = carver->take<float>(rows, widest_attended(c));
   s.block = carver->take<float>(rows, m.d_model);
+  s.embedded = carver->take<float>(reads_per_layer(c) ? rows : 0, m.d_model);
   s.codes = carver->take<int8_t>(inputs);
   s.scales = carver->take<float>(inputs / kActivationGroup);
   s.sums = carver->take<int32_t>(inputs / kActivationGroup);

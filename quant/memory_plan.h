@@ -97,6 +97,7 @@ struct StepMemory {
   float* x;            // [rows][d_model], the residual stream
   float* normed;       // [rows][max(d_model, what mixers bring back)]
   float* block;        // [rows][d_model], what a block adds
+  float* embedded;     // [rows][d_model], x before the layers; none where no layer reads it
   int8_t* codes;       // quantized inputs of matrices, [ProductInputs::values]
   float* scales;       // [values / 32]
   int32_t* sums;       // [values / 32]
@@ -118,6 +119,8 @@ struct ProductInputs {
 [[nodiscard]] uint64_t object_bytes(const Config& config);
 // The widest row that a mixer brings back to its output matrix, or d_model.
 [[nodiscard]] uint32_t widest_attended(const Config& config);
+// Whether a layer reads per-layer embeddings.
+[[nodiscard]] bool reads_per_layer(const Config& config);
 // Scratch of the block that needs most: one runs at a time.
 [[nodiscard]] uint64_t block_scratch(const Config& config, const StepShape& shape);
 

@@ -187,6 +187,7 @@ Step FloatModel::step(void* of_backend, float* x) const {
           .x = x,
           .normed = normed_,
           .block = block_,
+          .embedded = nullptr,
           .cosines = cosines_.data(),
           .scratch = scratch_};
 }
@@ -222,7 +223,7 @@ void FloatModel::feed_forward(uint32_t layer, const Products& products, Floats* 
   run(products, x, [&](const Step& s) {
     const Layer& of_index = weights_.layers[layer];
     CRIA_TRY(cria::feed_forward(s, of_index));
-    finish_layer(s, of_index);
+    scale_layer(s, of_index);
     return Status::kOk;
   });
 }

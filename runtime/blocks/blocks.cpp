@@ -38,13 +38,9 @@ constexpr FeedForwardRow kFeedForwards[] = {
 #endif
 };
 
-// What no build computes yet.
-constexpr uint32_t kLaterFlags = format::flag::kPerLayerInput;
-
 bool can_compute(const format::LayerKind& k) {
   if (k.mixer != 0 && find_mixer(k.mixer) == nullptr) return false;
-  if (k.feed_forward != 0 && find_feed_forward(k.feed_forward) == nullptr) return false;
-  return (k.flags & kLaterFlags) == 0;
+  return k.feed_forward == 0 || find_feed_forward(k.feed_forward) != nullptr;
 }
 
 }  // namespace
@@ -71,7 +67,6 @@ void find_blocks(const Weights& weights) {
 }
 
 bool can_compute(const Config& c) {
-  if (c.model->per_layer_width != 0) return false;
   for (const format::LayerKind& kind : c.kinds) {
     if (!can_compute(kind)) return false;
   }

@@ -1,9 +1,12 @@
 #include "runtime/decode/decoder.h"
 
+#include <cstring>
+
 #include "quant/tile16.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/blocks.h"
+#include "runtime/blocks/per_layer/per_layer.h"
 
 namespace cria {
 
@@ -63,13 +66,13 @@ const float* before(const Step& s, const Layer& layer, TensorRole norm) {
   return s.normed;
 }
 
-// x += block * residual_multiplier, the block normalized first where the kind says so.
-void add(const Step& s, const Layer& layer, TensorRole norm) {
+// x += block * multiplier, the block normalized first where the kind says so.
+void add(const Step& s, const Layer& layer, TensorRole norm, float multiplier) {
   if (const Tensor* weight = layer.find(norm)) normalize(s, layer, *weight, s.block, s.block);
   const size_t width = s.model().d_model;
   parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
-    s.kernels.add_scaled(s.x + begin * width, s.block + begin * width,
-                         s.model().residual_multiplier, (end - begin) * width);
+    s.kernels.add_scaled(s.x + begin * width, s.block + begin * width, multiplier,
+                         (end - begin) * width);
   });
 }
 
@@ -79,7 +82,7 @@ Status mix(const Step& s, const Layer& layer) {
   if (layer.mixer == nullptr) return Status::kOk;
   const float* in = before(s, layer, TensorRole::kMixerNorm);
   CRIA_TRY(layer.mixer->forward(s, layer, in, s.block));
-  add(s, layer, TensorRole::kMixerOutNorm);
+  add(s, layer, TensorRole::kMixerOutNorm, s.model().residual_multiplier);
   return Status::kOk;
 }
 
@@ -87,12 +90,17 @@ Status feed_forward(const Step& s, const Layer& layer) {
   if (layer.feed_forward == nullptr) return Status::kOk;
   const float* in = before(s, layer, TensorRole::kFfnNorm);
   CRIA_TRY(layer.feed_forward->forward(s, layer, in, s.block));
-  add(s, layer, TensorRole::kFfnOutNorm);
+  add(s, layer, TensorRole::kFfnOutNorm, s.model().residual_multiplier);
   return Status::kOk;
 }
 
-// What Gemma 4 does last in a layer; other kinds have no such tensor.
-void finish_layer(const Step& s, const Layer& layer) {
+Status add_per_layer(const Step& s, const Weights& weights, uint32_t layer) {
+  CRIA_TRY(per_layer::forward(s, weights, layer, s.block));
+  add(s, weights.layers[layer], TensorRole::kPerLayerOutNorm, 1);
+  return Status::kOk;
+}
+
+void scale_layer(const Step& s, const Layer& layer) {
   if constexpr (!kHasVariants) return;
   const Tensor* const scale = layer.find(TensorRole::kLayerScale);
   if (scale == nullptr) return;
@@ -132,6 +140,7 @@ Step begin_step(const cria_workspace& w, size_t n) {
           .x = t.x,
           .normed = t.normed,
           .block = t.block,
+          .embedded = t.embedded,
           .cosines = t.cosines,
           .scratch = t.scratch};
 }
@@ -149,6 +158,17 @@ void embed(const Step& s, const Weights& weights) {
   });
 }
 
+// What Gemma 4 does last in a layer; other kinds have no such tensors.
+Status finish_layer(const Step& s, const Weights& weights, uint32_t layer) {
+  const Layer& l = weights.layers[layer];
+  if (kHasVariants && l.has(format::flag::kPerLayerInput)) {
+    per_layer::read_table(s, weights, layer);
+    CRIA_TRY(add_per_layer(s, weights, layer));
+  }
+  scale_layer(s, l);
+  return Status::kOk;
+}
+
 // Tells the caller that n rows are through a layer, and asks whether to go on.
 Status report(cria_workspace* w, size_t n) {
   if (w->progress == nullptr) return Status::kOk;
@@ -163,11 +183,14 @@ Status forward(cria_workspace* w, size_t n) {
   const Weights& weights = w->model->weights;
   const Step s = begin_step(*w, n);
   embed(s, weights);
+  if (reads_per_layer(s.config)) {
+    std::memcpy(w->step.embedded, s.x, n * s.model().d_model * sizeof(float));
+  }
   find_angles(s, w->step.cosines);
-  for (const Layer& layer : weights.layers) {
-    CRIA_TRY(mix(s, layer));
-    CRIA_TRY(feed_forward(s, layer));
-    finish_layer(s, layer);
+  for (uint32_t i = 0; i < weights.layers.size(); ++i) {
+    CRIA_TRY(mix(s, weights.layers[i]));
+    CRIA_TRY(feed_forward(s, weights.layers[i]));
+    CRIA_TRY(finish_layer(s, weights, i));
     CRIA_TRY(report(w, n));
   }
   return Status::kOk;

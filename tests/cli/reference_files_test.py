@@ -21,7 +21,7 @@ REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / 
 CHECKPOINTS = ("bias", "gqa-llama3-bf16-sharded", "granite", "mha-tied-f32", "mistral-sliding-window", "mqa-f16", "odd-sizes",
                "rope-linear", "rope-yarn")
 ARCHITECTURES = ("bitnet", "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "ernie4.5", "exaone4", "gemma2", "gemma3",
-                 "gemma3-vl", "gpt2", "granite-moe", "granite4", "granite4-h", "granite4-h-moe", "lfm2", "lfm2-moe", "ministral3",
+                 "gemma3-vl", "gemma4-e", "gemma4-moe", "gemma4-vl", "gpt2", "granite-moe", "granite4", "granite4-h", "granite4-h-moe", "lfm2", "lfm2-moe", "ministral3",
                  "ministral3-vl", "mixtral", "mixtral-swa", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2-moe", "qwen3", "qwen3-moe",
                  "qwen3.5", "qwen3.5-moe", "qwen3.5-vl", "smollm3")
 FOLDERS = [f"checkpoints/{name}" for name in CHECKPOINTS] + [f"architectures/{name}" for name in ARCHITECTURES]

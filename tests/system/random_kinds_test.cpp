@@ -47,7 +47,6 @@ test::RandomKinds computed_kinds(cria_backend backend, Keeping keeping) {
   }
   wish.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
   if (backend == CRIA_BACKEND_EXACT) wish.feed_forwards.push_back(format::FeedForward::kExperts);
-  wish.has_per_layer = false;
   return wish;
 }
 
