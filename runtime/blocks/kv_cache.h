@@ -44,6 +44,9 @@ struct LayerStates {
   // what becomes of them goes; one may be the other.
   uint32_t read_slot;
   uint32_t write_slot;
+  // Those of a position within the step go to a slot of their own. 0: of none.
+  uint32_t keep_position;
+  uint32_t keep_slot;
 };
 
 // Of a kind's layers, in memory of the carver (lay_out_state).

@@ -31,6 +31,7 @@ struct cria_session {
   float* last_row;         // [d_model], what the newest logits come from
   cria::StateSlot* slots;  // [n_slots], that of position, if not 0, and snapshots before it
   uint32_t n_slots;        // 0: no layers keep blocks
+  uint32_t keep_at;        // where the next step leaves a snapshot, if it gets there; 0: nowhere
   uint32_t context;
   uint32_t position;
   uint32_t first_moved;  // the first position whose keys and values are not those of reading the
@@ -99,6 +100,7 @@ inline void cut(cria_session* s, uint32_t position) {
     if (position == 0 || s->slots[i].position > position) s->slots[i] = {kNoPosition, false};
   }
   if (position <= s->first_moved) s->first_moved = UINT32_MAX;
+  s->keep_at = 0;
   s->has_logits = false;
 }
 

@@ -107,6 +107,11 @@ const uint32_t* cria_tokens(const cria_session* session) {
   return session != nullptr ? session->history : nullptr;
 }
 
+uint32_t cria_reset_position(const cria_session* session, uint32_t position) {
+  if (session == nullptr) return 0;
+  return cria::last_followed(*session, std::min(position, session->position));
+}
+
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
   if (cria::kHasBlocks && session->n_slots != 0) position = cria::last_followed(*session, position);

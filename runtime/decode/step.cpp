@@ -214,7 +214,7 @@ void give_up(std::span<const cria_turn> turns) {
 
 Status run(cria_workspace* w, std::span<const cria_turn> turns) {
   if constexpr (kHasBlocks) {
-    for (const cria_turn& turn : turns) begin_blocks(turn.session);
+    for (const cria_turn& turn : turns) begin_blocks(turn.session, turn.n_tokens);
   }
   for (Cursor at = {0, 0}; at.turn < turns.size();) {
     const Chunk chunk = take_chunk(w, turns, &at);

@@ -704,6 +704,9 @@ uint32_t cria_context(const cria_session* session);
  *   - CRIA_FORGOTTEN: the ring of a sliding-window model no longer holds what tokens at this
  *     position would attend to. Position 0 never fails so */
 cria_status cria_reset(cria_session* session, uint32_t position);
+/* The last position that is not after this one and at which tokens can follow: where cria_reset
+ * goes to, and where cria_copy_prefix and cria_state_prefix_save can end. 0 if there is no other. */
+uint32_t cria_reset_position(const cria_session* session, uint32_t position);
 
 /* Keeps a snapshot of a session's position, so that cria_reset can come back to it and
  * cria_copy_prefix and cria_state_prefix_save can begin there. It costs no time: blocks of state,
@@ -715,6 +718,15 @@ cria_status cria_reset(cria_session* session, uint32_t position);
  * Errors:
  *   - CRIA_UNSUPPORTED: the layers keep blocks, and the session was planned without snapshots */
 cria_status cria_keep_snapshot(cria_session* session);
+/* The same of a position that the session has not reached. The next step that succeeds leaves it
+ * behind, if it reads tokens up to there or beyond. So the last token of a prompt can be read again
+ * for its logits: ask for the position before it. One position is asked for at a time. It is
+ * forgotten after the step, and by what changes the session otherwise. If all snapshots are taken,
+ * the one that makes room may be gone although the step fails.
+ *   - position: cria_position (the same as above) to cria_context
+ * Errors: as above, and
+ *   - CRIA_INVALID_ARGUMENT: the session has gone further, or has no such position */
+cria_status cria_keep_snapshot_at(cria_session* session, uint32_t position);
 
 /* Makes a session a copy of the first n_positions of another one, from. Tokens, keys and values are
  * copied. Logits are copied too, as they are, if n_positions are all of from. What session held is

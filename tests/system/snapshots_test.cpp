@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "quant/checksum.h"
@@ -101,6 +102,7 @@ class Walk {
       compare();
       if (testing::Test::HasFailure()) return;
     }
+    EXPECT_GT(n_kept_, 5);
   }
 
  private:
@@ -108,6 +110,7 @@ class Walk {
   struct Held {
     std::vector<uint32_t> tokens;
     std::set<uint32_t> snapshots;
+    uint32_t keep_at = 0;  // what was asked of the next step
   };
 
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_()) % n; }
@@ -124,7 +127,7 @@ class Walk {
     const size_t i = below(2);
     Held& held = held_[i];
     if (held.tokens.size() + 30 > kContext) return reset(i, below(kContext / 2));
-    switch (below(8)) {
+    switch (below(9)) {
       case 0:
       case 1:
         return keep(i);
@@ -138,6 +141,8 @@ class Walk {
         return cancel(i);
       case 6:
         return read_both();
+      case 7:
+        return keep_at(i);
       default:
         return append(i, new_tokens(held.tokens.size()));
     }
@@ -146,7 +151,15 @@ class Walk {
   void append(size_t i, const std::vector<uint32_t>& tokens) {
     if (tokens.empty()) return;
     ASSERT_NO_FATAL_FAILURE(read(&s_, i, tokens));
-    held_[i].tokens.insert(held_[i].tokens.end(), tokens.begin(), tokens.end());
+    note_read(i, tokens);
+  }
+
+  void note_read(size_t i, const std::vector<uint32_t>& tokens) {
+    Held& held = held_[i];
+    const size_t before = held.tokens.size();
+    held.tokens.insert(held.tokens.end(), tokens.begin(), tokens.end());
+    const uint32_t at = std::exchange(held.keep_at, 0);
+    if (at > before && at <= held.tokens.size()) note_kept(i, at);
   }
 
   void read_both() {
@@ -161,30 +174,50 @@ class Walk {
     if (turns.empty()) return;
     ASSERT_EQ(cria_step(s_.workspace(), turns.data(), turns.size()), CRIA_OK);
     for (size_t i = 0; i < 2; ++i) {
-      held_[i].tokens.insert(held_[i].tokens.end(), tokens[i].begin(), tokens[i].end());
+      if (!tokens[i].empty()) note_read(i, tokens[i]);
     }
   }
 
-  // As cria.h says: the one that is nearest to the one before it goes.
   void keep(size_t i) {
     ASSERT_EQ(cria_keep_snapshot(session(i)), CRIA_OK);
-    std::set<uint32_t>& kept = held_[i].snapshots;
     const auto position = static_cast<uint32_t>(held_[i].tokens.size());
-    if (position == 0 || kept.count(position) != 0) return;
-    if (kept.size() == kSnapshots) {
-      uint32_t before = 0;
-      uint32_t least = UINT32_MAX;
-      uint32_t gone = 0;
-      for (const uint32_t at : kept) {
-        if (at - before < least) {
-          least = at - before;
-          gone = at;
-        }
-        before = at;
+    if (position != 0) note_kept(i, position);
+  }
+
+  // Asks for one that the next step reaches, passes or does not get to.
+  void keep_at(size_t i) {
+    Held& held = held_[i];
+    const auto now = static_cast<uint32_t>(held.tokens.size());
+    held.keep_at = now + below(12);
+    ASSERT_EQ(cria_keep_snapshot_at(session(i), held.keep_at), CRIA_OK);
+    if (held.keep_at == now && now != 0) note_kept(i, now);
+    if (below(2) == 0) return append(i, new_tokens(now));
+    if (below(2) == 0) return read_both();
+    cancel(i);
+  }
+
+  // As cria.h says: the one that is nearest to the one before it goes.
+  static void make_room(std::set<uint32_t>* kept) {
+    if (kept->size() < kSnapshots) return;
+    uint32_t before = 0;
+    uint32_t least = UINT32_MAX;
+    uint32_t gone = 0;
+    for (const uint32_t at : *kept) {
+      if (at - before < least) {
+        least = at - before;
+        gone = at;
       }
-      kept.erase(gone);
+      before = at;
     }
+    kept->erase(gone);
+  }
+
+  void note_kept(size_t i, uint32_t position) {
+    std::set<uint32_t>& kept = held_[i].snapshots;
+    if (kept.count(position) != 0) return;
+    make_room(&kept);
     kept.insert(position);
+    ++n_kept_;
   }
 
   // The last position up to this one that a session can go back to.
@@ -197,8 +230,10 @@ class Walk {
   void reset(size_t i, uint32_t wanted) {
     const uint32_t position = std::min(wanted, static_cast<uint32_t>(held_[i].tokens.size()));
     const uint32_t expected = last_kept(i, position);
+    const uint32_t told = cria_reset_position(session(i), position);
     ASSERT_EQ(cria_reset(session(i), position), CRIA_OK);
     const uint32_t now = cria_position(session(i));
+    EXPECT_EQ(told, now);
     if (has_window_ && now != expected) {
       // What it attends to may be gone; then it is another one.
       EXPECT_LT(now, expected);
@@ -207,6 +242,7 @@ class Walk {
       EXPECT_EQ(now, expected);
     }
     EXPECT_EQ(cria_logits(session(i)), nullptr);
+    held_[i].keep_at = 0;
     cut(i, now);
   }
 
@@ -239,6 +275,7 @@ class Walk {
     held_[to] = held_[from];
     held_[to].tokens.resize(n);
     held_[to].snapshots.clear();
+    held_[to].keep_at = 0;
   }
 
   void load(size_t from) {
@@ -259,6 +296,7 @@ class Walk {
     held_[to] = held_[from];
     held_[to].tokens.resize(n);
     held_[to].snapshots.clear();
+    held_[to].keep_at = 0;
   }
 
   void cancel(size_t i) {
@@ -270,12 +308,24 @@ class Walk {
     ASSERT_EQ(cria_prefill(s_.workspace(), session(i), tokens.data(), tokens.size()),
               CRIA_CANCELLED);
     stop_.after = UINT32_MAX;
+    lose_room(i, tokens.size());
     if (has_window_) {
       const uint32_t now = cria_position(session(i));
       ASSERT_TRUE(now == held_[i].tokens.size() || now == 0);
+      if (now != held_[i].tokens.size()) held_[i].keep_at = 0;
       return cut(i, now);
     }
     EXPECT_TRUE(test::state_of(session(i)) == before);
+  }
+
+  // A step that failed has made room for the snapshot that it was to leave.
+  void lose_room(size_t i, size_t n_tokens) {
+    Held& held = held_[i];
+    const size_t now = held.tokens.size();
+    const bool passes = held.keep_at > now && held.keep_at < now + n_tokens;
+    if (passes && now != 0 && held.snapshots.count(static_cast<uint32_t>(now)) == 0) {
+      make_room(&held.snapshots);
+    }
   }
 
   // Both hold what a session holds that reads their tokens and one more.
@@ -295,6 +345,7 @@ class Walk {
   std::mt19937 random_;
   bool has_window_;
   Held held_[2];
+  int n_kept_ = 0;
 };
 
 class Snapshots : public testing::TestWithParam<cria_backend> {};
@@ -327,6 +378,9 @@ TEST_P(Snapshots, TellWhereToReadOnFrom) {
     }
   }
   EXPECT_EQ(cria_drop(sessions.workspace(), s, 0, 1), CRIA_UNSUPPORTED);
+  EXPECT_EQ(cria_reset_position(s, 59), 40u);
+  EXPECT_EQ(cria_reset_position(s, 1000), 60u);
+  EXPECT_EQ(cria_reset_position(nullptr, 1000), 0u);
   EXPECT_EQ(cria_position(s), 60u);
   EXPECT_EQ(cria_reset(s, 61), CRIA_INVALID_ARGUMENT);
   ASSERT_EQ(cria_reset(s, 60), CRIA_OK);  // where it stands
@@ -342,6 +396,32 @@ TEST_P(Snapshots, TellWhereToReadOnFrom) {
   read(&sessions, 0, tokens);
   read(&sessions, 1, tokens);
   EXPECT_TRUE(test::state_of(s) == test::state_of(sessions.session(1)));
+}
+
+// The last token of a prompt is read alone, with the bits of the whole.
+TEST_P(Snapshots, OfAPositionThatAStepPassesLeaveItsBitsAlone) {
+  const MemorySource source = model_of(0);
+  TestSessions sessions(source, config_of(GetParam()), 2);
+  cria_session* const s = sessions.session(0);
+  const std::vector<uint32_t> tokens = some_tokens(24, 3);
+  read(&sessions, 1, tokens);
+  const std::vector<uint8_t> wanted = test::state_of(sessions.session(1));
+  // Chunks are of seven tokens: within one, at its ends.
+  for (const uint32_t at : {1u, 3u, 6u, 7u, 8u, 13u, 14u, 21u, 23u, 24u}) {
+    SCOPED_TRACE(at);
+    ASSERT_EQ(cria_reset(s, 0), CRIA_OK);
+    ASSERT_EQ(cria_keep_snapshot_at(s, at), CRIA_OK);
+    read(&sessions, 0, tokens);
+    EXPECT_TRUE(test::state_of(s) == wanted);
+    ASSERT_EQ(cria_reset_position(s, at), at);
+    ASSERT_EQ(cria_reset(s, at == 24 ? 0 : at), CRIA_OK);
+    if (GetParam() != CRIA_BACKEND_EXACT) continue;  // other chunks have other bits
+    read(&sessions, 0, {tokens.begin() + cria_position(s), tokens.end()});
+    EXPECT_TRUE(test::state_of(s) == wanted);
+  }
+  EXPECT_EQ(cria_keep_snapshot_at(s, 5), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_keep_snapshot_at(s, kContext + 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_keep_snapshot_at(nullptr, 1), CRIA_INVALID_ARGUMENT);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Snapshots, testing::ValuesIn(test::built_backends()),
@@ -372,6 +452,7 @@ TEST(SnapshotPlans, WithoutOnesASessionBeginsAnew) {
   const std::vector<uint32_t> tokens = some_tokens(30, 3);
   read(&sessions, 0, some_tokens(20, 1));
   EXPECT_EQ(cria_keep_snapshot(s), CRIA_UNSUPPORTED);
+  EXPECT_EQ(cria_keep_snapshot_at(s, 25), CRIA_UNSUPPORTED);
   EXPECT_EQ(cria_keep_snapshot(nullptr), CRIA_INVALID_ARGUMENT);
   ASSERT_EQ(cria_reset(s, 19), CRIA_OK);
   EXPECT_EQ(cria_position(s), 0u);
