@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 from typing import Any, Callable, Generator, Literal, NoReturn, Optional, Sequence, Union, overload
@@ -372,10 +373,18 @@ def run_tools(model: Model, messages: Messages, functions: Sequence[Callable[...
     raise ValueError("most_rounds is less than 1")
 
 
-def _as_array(data: bytearray, shape: tuple[int, ...]) -> FloatArray:
+@functools.cache  # a failed import is not kept by Python: it would search every folder at each call
+def _numpy() -> Any:
     try:
         import numpy
     except ImportError:
+        return None
+    return numpy
+
+
+def _as_array(data: bytearray, shape: tuple[int, ...]) -> FloatArray:
+    numpy = _numpy()
+    if numpy is None:
         view: Any = memoryview(data).cast("f", shape) if len(shape) == 1 else memoryview(data).cast("B").cast("f", shape)
         return view  # type: ignore[no-any-return]
     array: Any = numpy.frombuffer(data, dtype=numpy.float32).reshape(shape)
