@@ -357,8 +357,9 @@ void finish(const Raw& raw, Options* options) {
   }
   if (raw.bits != 0) options->bits = raw.bits;
   if (raw.context != 0) options->context = raw.context;
-  for (const std::string& adapter : raw.adapters)
+  for (const std::string& adapter : raw.adapters) {
     options->adapters.push_back(lora_request(adapter));
+  }
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
   options->tokenizer = raw.no_tokenizer ? TokenizerChoice::kNone : TokenizerChoice::kRequired;
   if (!raw.chat_template.empty()) options->chat_template = chat_template_choice(raw.chat_template);

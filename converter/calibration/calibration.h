@@ -13,7 +13,7 @@
 
 namespace cria::converter {
 
-// Tokens that are used at most: those that are wished for, or fewer for a large model, so that it
+// Tokens that are used at most: those that are requested, or fewer for a large model, so that it
 // does not take hours.
 [[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationRequest& request);
 

@@ -24,7 +24,7 @@ constexpr uint32_t kLeastTokens = 256;
 constexpr uint64_t kMostLogits = uint64_t{1} << 26;     // of the float model, all in memory
 constexpr uint64_t kMostProducts = 30'000'000'000'000;  // multiply-adds, where tokens allow
 
-MatrixFormat wished(const MixedRequest& request, MatrixFormat f) {
+MatrixFormat as_requested(const MixedRequest& request, MatrixFormat f) {
   return {f.number_format == NumberFormat::kInt4 ? request.four_bits : f.number_format,
           f.group_size};
 }
@@ -42,10 +42,10 @@ std::vector<MatrixFormat> formats_of(const MixedRequest& request, uint32_t index
   if (!request.fixed.empty() && request.fixed[index]) return {*request.fixed[index]};
   std::vector<MatrixFormat> formats;
   for (const MatrixFormat& f : kMixedFormats) {
-    // Positive scales are wished for where XNNPACK is to run the model, which has no int8g32.
+    // Positive scales are requested where XNNPACK is to run the model, which has no int8g32.
     const bool is_exacts = f.number_format == NumberFormat::kInt8G32;
     if (is_exacts && request.scales == ScaleSigns::kPositive) continue;
-    formats.push_back(wished(request, f));
+    formats.push_back(as_requested(request, f));
   }
   return formats;
 }
@@ -98,8 +98,9 @@ std::vector<MatrixFormat> smallest_formats(const Config& config, const MixedRequ
 
 std::vector<MatrixFormat> finest_formats(const Config& config, const MixedRequest& request) {
   std::vector<MatrixFormat> finest;
-  for (uint32_t i = 0; i < tensor_count(config); ++i)
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
     finest.push_back(formats_of(request, i).back());
+  }
   return finest;
 }
 
@@ -172,7 +173,7 @@ FormatChoice choose_mixed_formats(const MixedRequest& request, const Config& con
   std::vector<uint32_t> indices;
   std::vector<TensorSpec> measured;
   for (uint32_t i = 0; i < choice.formats.size(); ++i) {
-    const TensorSpec spec = spec_in(config, request, i, wished(request, kMeasuredFormat));
+    const TensorSpec spec = spec_in(config, request, i, as_requested(request, kMeasuredFormat));
     if (!has_choice(request, spec, i)) continue;
     indices.push_back(i);
     measured.push_back(spec);

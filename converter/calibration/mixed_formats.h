@@ -18,7 +18,7 @@
 namespace cria::converter {
 
 // What a matrix may become, from the fewest bits to the least error. int4 stands for the format of
-// four bits that is wished for.
+// four bits that is requested.
 inline constexpr MatrixFormat kMixedFormats[] = {
     {format::NumberFormat::kInt4, 128},   {format::NumberFormat::kInt4, 64},
     {format::NumberFormat::kInt4, 32},    {format::NumberFormat::kInt8, 0},

@@ -63,8 +63,9 @@ class MergedCheckpoint : public Checkpoint {
  public:
   MergedCheckpoint(std::unique_ptr<Checkpoint> base, std::vector<LoraRequest> requests)
       : Checkpoint(base->path()), base_(std::move(base)), requests_(std::move(requests)) {
-    for (const LoraRequest& request : requests_)
+    for (const LoraRequest& request : requests_) {
       adapters_.push_back(std::make_unique<LoraAdapter>(request));
+    }
   }
 
   [[nodiscard]] ConfigFiles read_config() const override { return base_->read_config(); }

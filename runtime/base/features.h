@@ -19,8 +19,7 @@ inline constexpr bool kIsMicrocontroller = true;
 inline constexpr bool kIsMicrocontroller = false;
 #endif
 inline constexpr bool kHasLargeVocabularies = !kIsMicrocontroller;
-inline constexpr bool kSharesAsItGoes =
-    !kIsMicrocontroller;  // InParts, InStretches (base/parallel.h)
-inline constexpr bool kHasXnnpack = CRIA_WITH_XNNPACK == 1;  // CRIA_BACKEND_XNNPACK
+inline constexpr bool kSharesAsItGoes = !kIsMicrocontroller;  // InParts, InStretches: parallel.h
+inline constexpr bool kHasXnnpack = CRIA_WITH_XNNPACK == 1;   // CRIA_BACKEND_XNNPACK
 
 }  // namespace cria

@@ -248,8 +248,9 @@ Status step(cria_workspace* w, std::span<const cria_batch_entry> entries) {
   CRIA_TRY(check_entries(*w, entries));
   w->n_done = 0;
   w->n_to_do = 0;
-  for (const cria_batch_entry& entry : entries)
+  for (const cria_batch_entry& entry : entries) {
     w->n_to_do += entry.n_tokens * w->model->scalars().n_layers;
+  }
   const Status status = run(w, entries);
   if (status == Status::kOk) {
     commit(entries);

@@ -1,7 +1,6 @@
 """cria chat on a terminal: random conversations with detours. What was refused, taken back, said differently, forgotten, or went
 through files was never there: answers and saved files are those of a conversation that is told what is left alone."""
 import json
-import re
 import unittest
 from random import Random
 from typing import NamedTuple
@@ -96,8 +95,7 @@ class ChatDetours(unittest.TestCase):
         behind, end = [], len(first)
         for turn in turns:
             end += len(turn)
-            # Progress is drawn, and wiped, only where reading takes long.
-            behind.append(re.sub(r"\r[^\r\n\x1b]*\x1b\[K", "", shown[end - 1]))
+            behind.append(shown[end - 1])
         return behind[:-3], (files[0].read_bytes(), behind[-2], files[1].read_bytes())
 
     def hold_one(self, seed):

@@ -202,7 +202,7 @@ class Terminal:
 
 def talk(*arguments, lines, model_path=None, pause=0):
     """Each line at the prompt of cria chat on a terminal, pause seconds behind it; gives the exit code and what was shown behind
-    each line."""
+    each line, without progress: it is drawn, and wiped, only where reading takes long."""
     shown = []
     # So wide that nothing is wrapped; the terminal's line editing takes 4095 bytes.
     with Terminal("chat", model_path or model(), "--greedy", *arguments, columns=10000, env={"NO_COLOR": "1"}) as terminal:
@@ -214,7 +214,8 @@ def talk(*arguments, lines, model_path=None, pause=0):
             if line in ("/exit", "/quit"):
                 break
             end = terminal.wait_for(rb"> \Z", start)
-            shown.append(terminal.shown[start:end - 2].decode("utf-8").replace("\r\n", "\n"))
+            left = re.sub(rb"\r[^\r\n\x1b]*\x1b\[K", b"", terminal.shown[start:end - 2])
+            shown.append(left.decode("utf-8").replace("\r\n", "\n"))
             start = end
         else:
             terminal.send(b"\x04")

@@ -120,13 +120,11 @@ NearLlama latent(MatrixFormat f) {
   return made("latent", c, without, f);
 }
 
-// Convolutions of two lengths around attention. What they compute is a product of three small
-// numbers and more, which the norm behind them makes up for.
+// Convolutions of two lengths around attention.
 NearLlama lfm2(MatrixFormat f) {
   ConfigParts c = base_config(f, Architecture::kLfm2);
   LayerKind shorter = small_kind(format::Mixer::kShortConvolution, format::FeedForward::kNothing);
-  shorter.flags |= flag::kMixerOutNorm;
-  shorter.norm_epsilon = 1e-20f;
+  bring_out(&shorter);
   LayerKind longer = shorter;
   longer.conv_taps = 5;
   longer.flags |= flag::kMixerBias | flag::kOutputBias | flag::kConvolutionBias;
@@ -139,14 +137,13 @@ NearLlama lfm2(MatrixFormat f) {
   return made("lfm2", c, without, f);
 }
 
-// A matrix a head that each position changes, in layers around attention; epsilons as in lfm2.
+// A matrix a head that each position changes, in layers around attention.
 NearLlama with_states(const char* name, format::Mixer mixer, Architecture architecture,
                       MatrixFormat f) {
   ConfigParts c = base_config(f, architecture);
   LayerKind first = small_kind(mixer, format::FeedForward::kDense);
-  first.flags |= flag::kGated | flag::kMixerOutNorm;
-  first.norm_epsilon = first.inner_epsilon = 1e-20f;
-  if (first.unit_epsilon != 0) first.unit_epsilon = 1e-20f;
+  first.flags |= flag::kGated;
+  bring_out(&first);
   LayerKind last = first;
   last.conv_taps = 3;
   last.flags |= flag::kMixerBias | flag::kOutputBias | flag::kConvolutionBias;

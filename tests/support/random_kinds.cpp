@@ -53,7 +53,7 @@ class RandomConfig {
     return static_cast<uint8_t>(request_.has_variants && one_in(3) ? format::Norm::kLayerNorm
                                                                    : format::Norm::kRms);
   }
-  // Some of these flags that are wished for.
+  // Some of these flags that are requested.
   uint32_t some_of(uint32_t flags) {
     return flags & request_.flags & static_cast<uint32_t>(random_());
   }

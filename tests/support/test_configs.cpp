@@ -98,6 +98,13 @@ format::LayerKind small_kind(format::Mixer mixer, format::FeedForward feed_forwa
   return k;
 }
 
+void bring_out(format::LayerKind* kind) {
+  constexpr float kNextToNothing = 1e-20f;
+  kind->flags |= format::flag::kMixerOutNorm;
+  kind->norm_epsilon = kind->inner_epsilon = kNextToNothing;
+  if (kind->unit_epsilon != 0) kind->unit_epsilon = kNextToNothing;
+}
+
 ConfigParts small_config(format::Mixer mixer, format::FeedForward feed_forward) {
   ConfigParts c = small_config(format::NumberFormat::kF32, 0);
   c.kinds = {small_kind(mixer, feed_forward)};

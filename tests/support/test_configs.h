@@ -18,6 +18,9 @@ namespace cria::test {
 // A valid kind of small_config's width for each mixer and feed-forward. Norms before both, biases
 // and other flags nowhere, sizes that differ from each other where they may.
 [[nodiscard]] format::LayerKind small_kind(format::Mixer mixer, format::FeedForward feed_forward);
+// Lets a mixer that keeps a block of state count: what it computes is a product of three small
+// numbers and more, and a norm of its output brings that to length 1.
+void bring_out(format::LayerKind* kind);
 // small_config with such layers.
 [[nodiscard]] ConfigParts small_config(format::Mixer mixer, format::FeedForward feed_forward);
 

@@ -61,9 +61,9 @@ cria_memory_plan planned(const cria_model_info& info, const cria_config& config)
   return plan;
 }
 
-cria_config complete_config(const cria_config& wished, const MemorySource& source,
+cria_config complete_config(const cria_config& given, const MemorySource& source,
                             hosted::ThreadPool* pool) {
-  cria_config config = wished;
+  cria_config config = given;
   config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
   config.parallel_for = pool->hook();
   config.parallel_context = pool->context();

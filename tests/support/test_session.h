@@ -52,7 +52,7 @@ class AlignedMemory {
 [[nodiscard]] cria_memory_plan planned(const cria_model_info& info, const cria_config& config);
 
 // A test's requests and what follows from its source and its threads.
-[[nodiscard]] cria_config complete_config(const cria_config& wished, const MemorySource& source,
+[[nodiscard]] cria_config complete_config(const cria_config& given, const MemorySource& source,
                                           hosted::ThreadPool* pool);
 
 // Throws what a status says.

@@ -58,11 +58,7 @@ ConfigParts made(uint32_t seed, cria_backend backend, Keeping keeping) {
   c.model.logits_divisor = 0.01f;
   for (format::LayerKind& k : c.kinds) k.score_multiplier *= 1e4f;
   for (format::LayerKind& k : c.kinds) {
-    if (k.conv_taps == 0) continue;
-    // What it computes is a product of three small numbers and more.
-    k.flags |= format::flag::kMixerOutNorm;
-    k.norm_epsilon = k.inner_epsilon = 1e-20f;
-    if (k.unit_epsilon != 0) k.unit_epsilon = 1e-20f;
+    if (k.conv_taps != 0) test::bring_out(&k);
   }
   return c;
 }

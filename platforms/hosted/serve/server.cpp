@@ -143,8 +143,8 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   // The thread that stops is made now: when it is needed there may be no memory for one.
   std::future<void> stopping;
   std::promise<void> stop_order;
-  stopping = std::async(std::launch::async, [&, wished = stop_order.get_future()]() mutable {
-    wished.get();
+  stopping = std::async(std::launch::async, [&, stopped = stop_order.get_future()]() mutable {
+    stopped.get();
     engine.stop(kPatienceSeconds);
     server.finish(kDrainSeconds);
   });

@@ -16,10 +16,10 @@ namespace {
 
 using format::CallString;
 
-constexpr GrammarDemands kWishes[] = {{true, false, false, false},
-                                      {false, false, false, false},
-                                      {true, true, false, true},
-                                      {true, true, true, false}};
+constexpr GrammarDemands kDemands[] = {{true, false, false, false},
+                                       {false, false, false, false},
+                                       {true, true, false, true},
+                                       {true, true, true, false}};
 
 TEST(GrammarRules, KnownFormsTakeAPartOfTheRoom) {
   uint32_t most[3] = {};
@@ -27,7 +27,7 @@ TEST(GrammarRules, KnownFormsTakeAPartOfTheRoom) {
     const auto stored = test::stored_call_form(form);
     CallFormat call_format = {};
     ASSERT_EQ(check_call_format(stored, &call_format), nullptr);
-    for (const GrammarDemands& demands : kWishes) {
+    for (const GrammarDemands& demands : kDemands) {
       json::Rules rules;
       Beginnings beginnings = {};
       EXPECT_EQ(check_grammar_form(call_format, true), nullptr);
@@ -74,7 +74,7 @@ TEST(GrammarRules, FormsOfAnySizeFitOrAreTooLong) {
       ASSERT_EQ(check_call_format(stored, &call_format), nullptr);
       json::Rules rules;
       Beginnings beginnings = {};
-      const Status status = make_rules(call_format, kWishes[random() % 4], &rules, &beginnings);
+      const Status status = make_rules(call_format, kDemands[random() % 4], &rules, &beginnings);
       ASSERT_TRUE(status == Status::kOk || status == Status::kTextTooLong);
       ++(status == Status::kOk ? n_made : n_too_long);
       ASSERT_LE(rules.n_rules, json::kMostRules);
