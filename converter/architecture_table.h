@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "converter/json_input.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/pre_tokenizer_format.h"
+#include "quant/text/pre_tokenizer_format.h"
 
 namespace cria::converter {
 namespace {

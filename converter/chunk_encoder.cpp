@@ -9,8 +9,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "quant/checksum.h"
-#include "quant/upper_bits.h"
+#include "quant/format/checksum.h"
+#include "quant/model/upper_bits.h"
 
 namespace cria::converter {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "quant/format.h"
-#include "quant/tensor_check.h"
+#include "quant/format/format.h"
+#include "quant/model/tensor_check.h"
 
 struct ZSTD_CCtx_s;
 

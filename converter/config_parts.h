@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace cria {
 

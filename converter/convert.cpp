@@ -19,10 +19,10 @@
 #include "converter/tensor_plan.h"
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/align.h"
-#include "quant/model_layout.h"
-#include "quant/role_names.h"
-#include "quant/tokenizer_check.h"
+#include "quant/format/align.h"
+#include "quant/model/model_layout.h"
+#include "quant/model/role_names.h"
+#include "quant/text/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "quant/float16.h"
-#include "quant/multiversion.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/multiversion.h"
 
 namespace cria::converter {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "converter/json_input.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 

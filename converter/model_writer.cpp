@@ -6,8 +6,8 @@
 
 #include "converter/byte_span.h"
 #include "converter/error.h"
-#include "quant/align.h"
-#include "quant/checksum.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
 
 namespace cria::converter {
 namespace {

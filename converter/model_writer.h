@@ -1,5 +1,5 @@
-// Writes a model file (quant/format.h): sections of known size first, then the chunks as they come,
-// then the metadata. Nothing shows under the file's name before commit.
+// Writes a model file (quant/format/format.h): sections of known size first, then the chunks as
+// they come, then the metadata. Nothing shows under the file's name before commit.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "converter/chunk_encoder.h"
 #include "platforms/hosted/base/output_file.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 

@@ -18,8 +18,8 @@
 #include "converter/version.h"
 #include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/option_values.h"
-#include "quant/model_layout.h"
-#include "quant/role_names.h"
+#include "quant/model/model_layout.h"
+#include "quant/model/role_names.h"
 
 namespace cria::converter {
 namespace {

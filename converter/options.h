@@ -12,9 +12,9 @@
 #include "converter/chunk_encoder.h"
 #include "converter/lora/lora_adapter.h"
 #include "converter/progress.h"
-#include "quant/format.h"
-#include "quant/number_formats.h"
-#include "quant/quantize.h"
+#include "quant/format/format.h"
+#include "quant/numbers/number_formats.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 

@@ -12,7 +12,7 @@
 #include "converter/memory_size.h"
 #include "converter/report.h"
 #include "converter/side_files.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 namespace {

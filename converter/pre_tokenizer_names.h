@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "converter/tokenizer_tables.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 
 namespace cria::converter {
 

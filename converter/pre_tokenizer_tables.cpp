@@ -10,7 +10,7 @@
 #include "converter/error.h"
 #include "converter/regex_syntax.h"
 #include "converter/word_automaton.h"
-#include "quant/pre_tokenizer_format.h"
+#include "quant/text/pre_tokenizer_format.h"
 
 namespace cria::converter {
 namespace {

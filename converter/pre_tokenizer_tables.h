@@ -1,5 +1,5 @@
 // Turns the regexes of a pre-tokenizer into the tables that the runtime walks
-// (quant/pre_tokenizer_format.h).
+// (quant/text/pre_tokenizer_format.h).
 #pragma once
 
 #include <cstdint>

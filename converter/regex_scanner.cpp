@@ -5,7 +5,7 @@
 
 #include "converter/error.h"
 #include "converter/regex_syntax.h"
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::converter {
 namespace {

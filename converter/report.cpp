@@ -10,8 +10,8 @@
 
 #include "converter/version.h"
 #include "quant/blocks/block_formats.h"
-#include "quant/model_layout.h"
-#include "quant/role_names.h"
+#include "quant/model/model_layout.h"
+#include "quant/model/role_names.h"
 
 namespace cria::converter {
 namespace {

@@ -12,7 +12,7 @@
 #include "converter/json_input.h"
 #include "converter/options.h"
 #include "converter/tensor_encoder.h"
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 
 namespace cria::converter {
 

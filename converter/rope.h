@@ -7,7 +7,7 @@
 
 #include "converter/architecture_table.h"
 #include "converter/json_input.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 

@@ -6,7 +6,7 @@
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/text_table.h"
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::converter {
 namespace {

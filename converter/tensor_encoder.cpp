@@ -8,7 +8,7 @@
 #include "converter/float_rows.h"
 #include "converter/memory_size.h"
 #include "platforms/hosted/base/shared_loop.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

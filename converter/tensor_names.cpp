@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "quant/blocks/block_formats.h"
-#include "quant/role_names.h"
+#include "quant/model/role_names.h"
 
 namespace cria::converter {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "converter/architecture_table.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace cria::converter {
 

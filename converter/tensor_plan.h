@@ -8,8 +8,8 @@
 
 #include "converter/checkpoint.h"
 #include "converter/tensor_names.h"
-#include "quant/model_layout.h"
-#include "quant/quantize.h"
+#include "quant/model/model_layout.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 
@@ -23,7 +23,7 @@ struct PlannedTensor {
 }
 
 struct TensorPlan {
-  std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model_layout.h
+  std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model/model_layout.h
   std::vector<std::unique_ptr<SourceTensor>> views;  // where tensors are made of the checkpoint's
   std::vector<std::string> warnings;
 };

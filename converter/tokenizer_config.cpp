@@ -9,7 +9,7 @@
 #include "converter/json_input.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 namespace {

@@ -17,8 +17,8 @@
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
 #include "converter/tokenizer_tables.h"
-#include "quant/template_tokens.h"
-#include "quant/tokenizer_check.h"
+#include "quant/text/template_tokens.h"
+#include "quant/text/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {

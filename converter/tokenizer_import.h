@@ -1,5 +1,5 @@
 // Reads the tokenizer and chat template of a checkpoint folder and builds the two file sections of
-// quant/tokenizer_format.h and quant/chat_template_format.h.
+// quant/text/tokenizer_format.h and quant/text/chat_template_format.h.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 #include "converter/side_files.h"
 #include "converter/text_table.h"
 #include "converter/tokenizer_json_stages.h"
-#include "quant/nfc.h"
+#include "quant/text/nfc.h"
 
 namespace cria::converter {
 namespace {

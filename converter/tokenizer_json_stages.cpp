@@ -5,7 +5,7 @@
 
 #include "converter/error.h"
 #include "converter/pre_tokenizer_tables.h"
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::converter {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "converter/json_input.h"
 #include "converter/pre_tokenizer_names.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 
 namespace cria::converter {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::converter {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 
 namespace cria::converter {
 
@@ -21,7 +21,7 @@ struct TokenizerMerge {
 
 // One id; an empty text is an id that no token has.
 struct TokenizerToken {
-  std::string text;      // as quant/tokenizer_format.h stores it
+  std::string text;      // as quant/text/tokenizer_format.h stores it
   uint8_t flags = 0;     // kToken...
   bool is_word = false;  // belongs in sorted_tokens where the kind of tokenizer asks for it
 };

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "converter/regex_program.h"
-#include "quant/pre_tokenizer_format.h"
+#include "quant/text/pre_tokenizer_format.h"
 
 namespace cria::converter {
 namespace {

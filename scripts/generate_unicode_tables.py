@@ -2,7 +2,7 @@
 """Prints a table of the Unicode character database as source.
 
   categories  converter/unicode_category_table.cpp: general categories, some scripts
-  nfc         quant/nfc_tables.cpp: normalization form C
+  nfc         quant/text/nfc_tables.cpp: normalization form C
 
 The results are committed, so that a build needs no database.
 """
@@ -109,16 +109,16 @@ def print_nfc(folder):
     excluded = set(read_property(folder, "DerivedNormalizationProps.txt", "Full_Composition_Exclusion"))
     no_nfc = set(read_property(folder, "DerivedNormalizationProps.txt", "NFC_QC;N"))
     maybe_nfc = set(read_property(folder, "DerivedNormalizationProps.txt", "NFC_QC;M"))
-    # quant/nfc.cpp takes the first part apart again, never the second.
+    # quant/text/nfc.cpp takes the first part apart again, never the second.
     if any(len(parts) > 2 or (len(parts) == 2 and parts[1] in decompositions) for parts in decompositions.values()):
-        sys.exit("a decomposition has a form that quant/nfc.cpp does not know")
+        sys.exit("a decomposition has a form that quant/text/nfc.cpp does not know")
     order = sorted(decompositions)
     pairs = sorted((decompositions[code], code) for code in order if code not in excluded)
     if any(len(parts) != 2 for parts, _ in pairs):
         sys.exit("a single character composes")
     # What can differ from the form, or make what stands before it differ.
     changing = {code for code in range(LAST_CODE + 1) if classes[code]} | no_nfc | maybe_nfc
-    print_head(folder, "nfc", "quant/nfc_tables.h")
+    print_head(folder, "nfc", "quant/text/nfc_tables.h")
     print("namespace cria {\n\n// clang-format off")
     print_array("uint32_t", "kClassRuns", [f"0x{code << 8 | value:08x}" for code, value in runs_of(classes)])
     print_array("CanonicalParts", "kParts", [

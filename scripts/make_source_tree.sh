@@ -32,7 +32,7 @@ cd "$root"
 
 # Sources and headers of the library, as runtime/CMakeLists.txt and quant/CMakeLists.txt take them for firmware.
 find quant runtime -name '*.h' -o -name '*.cpp' | LC_ALL=C sort |
-  grep -v -e '^quant/quantize\.' -e '^runtime/include/' -e '^runtime/backends/xnnpack/' -e '^runtime/kernels/x86/' -e '^runtime/kernels/arm/' |
+  grep -v -e '^quant/numbers/quantize\.' -e '^runtime/include/' -e '^runtime/backends/xnnpack/' -e '^runtime/kernels/x86/' -e '^runtime/kernels/arm/' |
   while read -r file; do
     mkdir -p "$out/src/$(dirname "$file")"
     # The public headers are one here.
@@ -101,7 +101,7 @@ cat >"$out/src/cria_config.h" <<'END'
 
 #endif
 END
-for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp quant/chat_text.cpp runtime/decode/step.cpp; do
+for file in quant/format/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/text/nfc.h quant/text/nfc.cpp quant/text/chat_text.cpp runtime/decode/step.cpp; do
   { echo '#include "cria_config.h"'; cat "$out/src/$file"; } >"$out/file"
   mv "$out/file" "$out/src/$file"
 done

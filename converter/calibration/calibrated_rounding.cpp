@@ -5,7 +5,7 @@
 #include "converter/calibration/held_matrices.h"
 #include "converter/calibration/rounded_values.h"
 #include "converter/calibration/weight_counts.h"
-#include "quant/quantize.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 namespace {

@@ -13,7 +13,7 @@
 #include "converter/calibration/gptq_rounding.h"
 #include "converter/calibration/target_shift.h"
 #include "converter/calibration/token_sequences.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace cria::converter {
 

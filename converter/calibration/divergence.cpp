@@ -3,8 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "quant/lanes.h"
-#include "quant/multiversion.h"
+#include "quant/numbers/lanes.h"
+#include "quant/numbers/multiversion.h"
 
 namespace cria::converter {
 namespace {

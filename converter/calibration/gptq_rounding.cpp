@@ -7,7 +7,7 @@
 #include "converter/calibration/row_rounding.h"
 #include "converter/calibration/symmetric_factor.h"
 #include "platforms/hosted/base/shared_loop.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "converter/calibration/panel_product.h"
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/quantize.h"
-#include "quant/tile16.h"
+#include "quant/numbers/quantize.h"
+#include "quant/numbers/tile16.h"
 
 namespace cria::converter {
 

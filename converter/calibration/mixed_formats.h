@@ -13,7 +13,7 @@
 #include "converter/progress.h"
 #include "converter/tensor_plan.h"
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/quantize.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "converter/calibration/held_matrices.h"
-#include "quant/quantize.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "platforms/hosted/base/shared_loop.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "converter/calibration/gptq_rounding.h"
 #include "converter/tensor_plan.h"
-#include "quant/quantize.h"
+#include "quant/numbers/quantize.h"
 
 namespace cria::converter {
 

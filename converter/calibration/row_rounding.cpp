@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "quant/float16.h"
-#include "quant/group_search.h"
-#include "quant/multiversion.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/group_search.h"
+#include "quant/numbers/multiversion.h"
 
 namespace cria::converter {
 namespace {

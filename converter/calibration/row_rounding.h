@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "converter/calibration/gptq_rounding.h"
-#include "quant/lanes.h"
+#include "quant/numbers/lanes.h"
 
 namespace cria::converter {
 

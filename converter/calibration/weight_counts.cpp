@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace cria::converter {
 namespace {

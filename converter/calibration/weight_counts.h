@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "quant/model_config.h"
+#include "quant/model/model_config.h"
 
 namespace cria::converter {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "converter/chat_template/renderer.h"
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 
 namespace cria::converter {
 
-// The fields of quant/call_format.h.
+// The fields of quant/text/call_format.h.
 struct CallForm {
   format::CallKind kind = format::CallKind::kNoCalls;
   uint32_t flags = 0;

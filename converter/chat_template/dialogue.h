@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "converter/chat_template/renderer.h"
-#include "quant/chat_text.h"
+#include "quant/text/chat_text.h"
 
 namespace cria::converter {
 

@@ -1,4 +1,4 @@
-// Finds the stored form (quant/chat_template_format.h) of a chat template by rendering
+// Finds the stored form (quant/text/chat_template_format.h) of a chat template by rendering
 // conversations whose contents are marks, and taking each joint as it was printed. What differs
 // between places gets those places into its rules; what no place tells apart, or the template
 // refuses, has no rule. Whether the form is right is another question: form_proof.h.

@@ -9,7 +9,7 @@
 
 #include "converter/bounded_child.h"
 #include "converter/chat_template/form_derivation.h"
-#include "quant/chat_template_format.h"
+#include "quant/text/chat_template_format.h"
 
 namespace cria::converter {
 

@@ -17,7 +17,7 @@ inline constexpr size_t kProofConversations = 400;
 // itself may look for, and conversations as long as each of its numbers. with_tools: also with
 // thinking, tools, calls and results. Returns the first for which the form gives a text that is not
 // the template's, though nothing is odd about it; nullopt: none. What differs where messages are in
-// an unusual order (quant/chat_order.h), or contents blank, the form is made to refuse.
+// an unusual order (quant/text/chat_order.h), or contents blank, the form is made to refuse.
 [[nodiscard]] std::optional<Dialogue> prove_form(const TemplateRenderer& renderer, bool with_tools,
                                                  StoredTemplate* stored);
 

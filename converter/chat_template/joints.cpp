@@ -202,7 +202,7 @@ class JointFinder {
     uint32_t varying = 0;
     for (const auto& [places, joint] : joints) varying |= places ^ joints.begin()->first;
     // What is left out between both matters, and a text is left out beside calls alone
-    // (quant/chat_template_check.cpp).
+    // (quant/text/chat_template_check.cpp).
     uint32_t always = 0;
     for (const auto& [places, joint] : joints) always |= places & format::kChatLeftOutHere;
     if (pair.second == ChatUnit::kText) {

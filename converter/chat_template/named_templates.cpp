@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "quant/unicode.h"
-#include "quant/utf8.h"
+#include "quant/text/unicode.h"
+#include "quant/text/utf8.h"
 
 namespace cria::converter {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "converter/chat_template/renderer.h"
-#include "quant/chat_template_format.h"
+#include "quant/text/chat_template_format.h"
 
 namespace cria::converter {
 

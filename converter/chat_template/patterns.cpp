@@ -5,7 +5,7 @@
 
 #include "converter/chat_template/marked_samples.h"
 #include "converter/chat_template/text_gaps.h"
-#include "quant/json_print.h"
+#include "quant/text/json_print.h"
 
 namespace cria::converter {
 namespace {

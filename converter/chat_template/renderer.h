@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "converter/bounded_child.h"
-#include "quant/chat_text.h"
+#include "quant/text/chat_text.h"
 
 namespace cria::converter {
 

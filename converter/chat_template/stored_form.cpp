@@ -4,8 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "quant/chat_order.h"
-#include "quant/tokenizer_check.h"
+#include "quant/text/chat_order.h"
+#include "quant/text/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {

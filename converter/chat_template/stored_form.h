@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "converter/chat_template/dialogue.h"
-#include "quant/chat_template_format.h"
+#include "quant/text/chat_template_format.h"
 
 namespace cria::converter {
 
@@ -24,7 +24,7 @@ struct StoredRule {
   std::string text;
 };
 
-// The fields of quant/chat_template_format.h.
+// The fields of quant/text/chat_template_format.h.
 struct StoredTemplate {
   uint32_t flags = 0;
   uint32_t not_blank = 0;
@@ -50,7 +50,7 @@ struct StoredTemplate {
 // The file section. Throws std::runtime_error when it breaks a rule of the format.
 [[nodiscard]] std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind);
 
-// As chat_disorder (quant/chat_order.h) tells it.
+// As chat_disorder (quant/text/chat_order.h) tells it.
 [[nodiscard]] uint32_t disorder_of(const Dialogue& dialogue);
 
 // A stored template as the runtime reads it.

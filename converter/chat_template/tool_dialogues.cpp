@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "converter/chat_template/stored_form.h"
-#include "quant/chat_template_format.h"
+#include "quant/text/chat_template_format.h"
 
 namespace cria::converter {
 namespace {

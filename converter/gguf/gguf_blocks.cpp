@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "converter/float_rows.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

@@ -14,7 +14,7 @@
 #include "converter/side_files.h"
 #include "converter/tensor_plan.h"
 #include "converter/tensor_views.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "converter/error.h"
 #include "converter/pre_tokenizer_names.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 
 namespace cria::converter {
 

@@ -8,7 +8,7 @@
 
 #include "converter/error.h"
 #include "converter/memory_size.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

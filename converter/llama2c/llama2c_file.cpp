@@ -6,7 +6,7 @@
 
 #include "converter/error.h"
 #include "converter/tensor_names.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::converter {
 namespace {

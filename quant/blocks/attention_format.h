@@ -3,8 +3,8 @@
 
 #include "quant/blocks/state_part.h"
 #include "quant/blocks/tensor_row.h"
-#include "quant/tile16.h"
-#include "quant/value_groups.h"
+#include "quant/numbers/tile16.h"
+#include "quant/numbers/value_groups.h"
 
 namespace cria::attention {
 

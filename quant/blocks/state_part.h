@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/carver.h"
+#include "quant/format/carver.h"
 
 namespace cria {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/built_in.h"
-#include "quant/format.h"
-#include "quant/reason.h"
+#include "quant/format/built_in.h"
+#include "quant/format/format.h"
+#include "quant/format/reason.h"
 
 namespace cria {
 

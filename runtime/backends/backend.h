@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
 #include "runtime/kernels/kernels.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/align.h"
+#include "quant/format/align.h"
 #include "runtime/base/status.h"
 
 namespace cria {

@@ -5,7 +5,7 @@
 // constants; what cannot even be named without a feature is behind #if CRIA_WITH_*.
 #pragma once
 
-#include "quant/built_in.h"
+#include "quant/format/built_in.h"
 
 namespace cria {
 

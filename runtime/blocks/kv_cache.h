@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/weights/weights.h"
 
 namespace cria {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "runtime/calls/marker.h"
 #include "runtime/json/text_part.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <cria_calls.h>
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/calls/call_reader.h"
 #include "runtime/calls/tools.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/calls/tools.h"
 #include "runtime/calls/value_reader.h"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include <cria_calls.h>
-#include "quant/align.h"
-#include "quant/call_format.h"
+#include "quant/format/align.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/arena.h"
 #include "runtime/calls/answer_reader.h"
 #include "runtime/calls/tools.h"

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include <cria_call_grammar.h>
-#include "quant/align.h"
-#include "quant/call_format.h"
-#include "quant/checksum.h"
-#include "quant/utf8.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
+#include "quant/text/call_format.h"
+#include "quant/text/utf8.h"
 #include "runtime/base/arena.h"
 #include "runtime/calls/grammar_rules.h"
 #include "runtime/calls/grammar_tokens.h"

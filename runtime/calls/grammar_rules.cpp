@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "runtime/calls/marker.h"
 #include "runtime/json/schema_text.h"
 #include "runtime/json/text_part.h"

@@ -1,7 +1,7 @@
 // The rules of an answer: what a form of calls puts around names and arguments.
 #pragma once
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/status.h"
 #include "runtime/json/rules.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quant/align.h"
+#include "quant/format/align.h"
 #include "runtime/calls/grammar_rules.h"
 #include "runtime/calls/marker.h"
 #include "runtime/json/text_part.h"

@@ -1,7 +1,7 @@
 // Tokens that a grammar of calls must look at: those that have to do with a form's markers.
 #pragma once
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
 #include "runtime/json/masks.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/status.h"
 #include "runtime/json/rules.h"
 #include "runtime/json/schema_tables.h"

@@ -1,6 +1,6 @@
 #include "runtime/calls/marker.h"
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 
 namespace cria::calls {
 

@@ -1,6 +1,6 @@
 #include "runtime/calls/tools.h"
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::calls {
 namespace {

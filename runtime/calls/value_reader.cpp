@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "quant/call_format.h"
-#include "quant/utf8.h"
+#include "quant/text/call_format.h"
+#include "quant/text/utf8.h"
 #include "runtime/json/schema_text.h"
 
 namespace cria::calls {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include <cria_chat.h>
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/base/status.h"
 
 namespace cria {

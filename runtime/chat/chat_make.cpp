@@ -3,8 +3,8 @@
 #include <iterator>
 #include <span>
 
-#include "quant/align.h"
-#include "quant/all_zero.h"
+#include "quant/format/align.h"
+#include "quant/format/all_zero.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/chat/chat.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"

@@ -1,6 +1,6 @@
 #include "runtime/decode/decoder.h"
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/blocks.h"

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <iterator>
 
-#include "quant/all_zero.h"
-#include "quant/architectures.h"
-#include "quant/chat_template_format.h"
-#include "quant/checksum.h"
-#include "quant/metadata_check.h"
-#include "quant/role_names.h"
-#include "quant/tokenizer_format.h"
+#include "quant/format/all_zero.h"
+#include "quant/format/architectures.h"
+#include "quant/format/checksum.h"
+#include "quant/format/metadata_check.h"
+#include "quant/model/role_names.h"
+#include "quant/text/chat_template_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/planning.h"
 #include "runtime/decode/session.h"

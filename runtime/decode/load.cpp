@@ -1,5 +1,5 @@
 // cria_load and cria_open: from a source and memory to a model, and to one of each object.
-#include "quant/align.h"
+#include "quant/format/align.h"
 #include "runtime/base/arena.h"
 #include "runtime/blocks/blocks.h"
 #include "runtime/decode/model.h"

@@ -1,6 +1,6 @@
 #include "runtime/decode/planning.h"
 
-#include "quant/all_zero.h"
+#include "quant/format/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/base/features.h"
 #include "runtime/blocks/blocks.h"

@@ -1,7 +1,7 @@
 // From the caller's cria_config to a plan: defaults, limits, the backend chosen.
 #pragma once
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/backends/backend.h"
 #include "runtime/base/status.h"
 

@@ -1,5 +1,5 @@
 // cria_start and cria_make_workspace: sessions and workspaces of a model that is loaded.
-#include "quant/align.h"
+#include "quant/format/align.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/planning.h"
 #include "runtime/decode/session.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/slots.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quant/all_zero.h"
+#include "quant/format/all_zero.h"
 #include "runtime/decode/decoder.h"
 #include "runtime/decode/slots.h"
 

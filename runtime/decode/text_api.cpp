@@ -1,7 +1,7 @@
 // The text functions of cria.h, thin over the tokenizer.
 #include <algorithm>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/workspace.h"
 #include "runtime/text/tokenizer.h"
@@ -148,7 +148,7 @@ class BufferSink : public ChatSink {
   size_t n_bytes_ = 0;
 };
 
-// What put_chat_text writes, or another function of quant/chat_text.h.
+// What put_chat_text writes, or another function of quant/text/chat_text.h.
 using PutText = void (*)(const ChatTemplate& chat, const Conversation& c, ChatSink* sink);
 
 Status chat_text(const cria_workspace& w, const cria_conversation& c, PutText put_text,

@@ -46,7 +46,7 @@ typedef enum cria_tool_choice {
 
 /* What a grammar is made of; zero-initialise. Nothing of it is needed once the grammar is made. */
 typedef struct cria_call_order {
-  const void* format; /* how the model writes calls (quant/call_format.h), n_format bytes */
+  const void* format; /* how the model writes calls (quant/text/call_format.h), n_format bytes */
   size_t n_format;
   const char* tools; /* as in cria_calls.h: n_tools bytes of a JSON array. A tool's arguments follow
                         its "parameters". If these are not understood, "strict": true refuses the

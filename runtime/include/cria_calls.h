@@ -28,7 +28,7 @@ typedef struct cria_calls cria_calls;
 #define CRIA_CALLS_LEAST_HOLD ((size_t)512)
 
 /* Gives the bytes of memory for a reader.
- *   - format: how the model writes calls (quant/call_format.h)
+ *   - format: how the model writes calls (quant/text/call_format.h)
  *   - tools: a JSON array of tools, as OpenAI's API has them. They are objects with a name and
  *     parameters, or with those inside a member "function". Null and 0: none
  *   - hold_bytes: so much of a call is held back until it is whole

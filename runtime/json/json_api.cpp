@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include <cria_json.h>
-#include "quant/align.h"
-#include "quant/checksum.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
 #include "runtime/base/arena.h"
 #include "runtime/json/masks.h"
 #include "runtime/json/problem.h"

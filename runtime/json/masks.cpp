@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstring>
 
-#include "quant/align.h"
-#include "quant/checksum.h"
-#include "quant/utf8.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
+#include "quant/text/utf8.h"
 #include "runtime/decode/model.h"
 #include "runtime/json/pattern.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/assert.h"
 #include "runtime/json/automaton.h"
 #include "runtime/json/narrow.h"

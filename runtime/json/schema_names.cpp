@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "runtime/json/text_part.h"
 
 namespace cria::json {

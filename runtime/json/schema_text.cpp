@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "runtime/json/formats.h"
 #include "runtime/json/number_range.h"
 #include "runtime/json/pattern.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "quant/align.h"
-#include "quant/utf8.h"
+#include "quant/format/align.h"
+#include "quant/text/utf8.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/model.h"
 #include "runtime/json/text_part.h"

@@ -6,7 +6,7 @@
 #include <span>
 
 #include <cria_json.h>
-#include "quant/tokenizer_view.h"
+#include "quant/text/tokenizer_view.h"
 #include "runtime/base/status.h"
 
 namespace cria::json {

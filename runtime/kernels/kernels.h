@@ -2,10 +2,10 @@
 // scalar reference (runtime/kernels/scalar/*.cpp), which stays naive for ever.
 //
 // Names: <op>_<weights>_<activations>_<isa>. q4, q4nl, q8, q8g: int4, int4nl, int8 and int8g32,
-// codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16 (quant/tile16.h).
-// Nothing is read or written outside the arrays named; they need the natural alignment of their
-// types, planes 64 bytes. No kernel fails. n == 0 rows or elements do nothing. Calls with disjoint
-// outputs may run at the same time.
+// codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16
+// (quant/numbers/tile16.h). Nothing is read or written outside the arrays named; they need the
+// natural alignment of their types, planes 64 bytes. No kernel fails. n == 0 rows or elements do
+// nothing. Calls with disjoint outputs may run at the same time.
 //
 // Every product and sum is rounded to f32 by itself (-ffp-contract=off). "Lanes" means: element i
 // goes to partial sum i % 16, in ascending order, and the 16 sums are added as a tree of
@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <iterator>
 
-#include "quant/tile16.h"
-#include "quant/value_groups.h"
+#include "quant/numbers/tile16.h"
+#include "quant/numbers/value_groups.h"
 #include "runtime/kernels/isas.h"
 
 namespace cria {
@@ -39,8 +39,8 @@ inline constexpr float kSmallestActivation = 0x1p-40f;
 using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                              float* scales, int32_t* sums);
 
-// Quantizes the values of one position and KV head to 4 bits (quant/value_groups.h). Of each group
-// of 32:
+// Quantizes the values of one position and KV head to 4 bits (quant/numbers/value_groups.h). Of
+// each group of 32:
 //   scale = bf16(m / -8), m its element of the largest magnitude, the negative one of two;
 //   code = min(round_half_even(x * (1 / scale)), 7)
 // m takes -8, all others are within -8..7. A group that counts as zeros for QuantizeRow has scale 0
@@ -125,7 +125,7 @@ struct WeightRows {
 //   int8    out[i][d] += (weights[i][j] * value_scales[j]) * float(values[j][d])
 //   4 bits  out[i][d] += (weights[i][j] * value_scales[j][d / 32]) * float(code of values[j][d])
 // and for one query of an f32 cache out[d] += weights[j] * values[j][d].
-//   values        of 4 bits as quant/value_groups.h says: [n][value_bytes(head_dim)]
+//   values        of 4 bits as quant/numbers/value_groups.h says: [n][value_bytes(head_dim)]
 //   value_scales  of 4 bits: [n][value_groups(head_dim)] bf16
 //   out           [w.n_rows][head_dim]
 using WeightedSumQ8 = void (*)(const WeightRows& w, const int8_t* values, const float* value_scales,

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
@@ -32,13 +32,13 @@ static inline ValueScale find_value_scale(uint32_t largest, uint32_t largest_bel
   const auto magnitude = std::bit_cast<float>(largest);
   if (largest >= kInfinityBits || magnitude < kSmallestActivation) return {0, 0.0f};
   const auto eighth = std::bit_cast<uint32_t>(magnitude / 8.0f);
-  // To bf16 as quant/float16.h, then the sign that gives -8 to the largest.
+  // To bf16 as quant/numbers/float16.h, then the sign that gives -8 to the largest.
   const uint32_t rounded = (eighth + 0x7fff + ((eighth >> 16) & 1)) & 0xffff0000;
   const uint32_t scale = largest == largest_below ? rounded : rounded | kSignBit;
   return {static_cast<uint16_t>(scale >> 16), 1.0f / std::bit_cast<float>(scale)};
 }
 
-// Nibbles of h codes, then of h more, as quant/value_groups.h has them.
+// Nibbles of h codes, then of h more, as quant/numbers/value_groups.h has them.
 static inline void pack_value_codes(const int8_t* low, const int8_t* high, size_t h,
                                     uint8_t* codes) {
   for (size_t i = 0; i < h; ++i) {

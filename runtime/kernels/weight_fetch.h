@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 
 namespace cria {
 

@@ -5,9 +5,9 @@
 #define ZSTD_STATIC_LINKING_ONLY  // for the decompression context in memory of ours
 #include <zstd.h>
 
-#include "quant/checksum.h"
-#include "quant/memory_plan.h"
-#include "quant/upper_bits.h"
+#include "quant/format/checksum.h"
+#include "quant/model/memory_plan.h"
+#include "quant/model/upper_bits.h"
 #include "runtime/base/features.h"
 
 namespace cria {

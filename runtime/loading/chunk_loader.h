@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/loading/chunk_table.h"
 
 struct ZSTD_DCtx_s;
@@ -12,7 +12,7 @@ namespace cria {
 
 // What one thread needs to load compressed chunks; both parts 64-byte aligned.
 struct ChunkScratch {
-  uint8_t* decompressor;  // kDecompressorBytes (quant/memory_plan.h)
+  uint8_t* decompressor;  // kDecompressorBytes (quant/model/memory_plan.h)
   uint8_t* staging;       // kStagingBytes
   // zstd's, in decompressor, from the first compressed chunk on: to make one it asks the CPU what
   // it can do, which takes 10 us a time in a virtual machine.

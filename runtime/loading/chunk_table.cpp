@@ -1,7 +1,7 @@
 #include "runtime/loading/chunk_table.h"
 
-#include "quant/checksum.h"
-#include "quant/upper_bits.h"
+#include "quant/format/checksum.h"
+#include "quant/model/upper_bits.h"
 
 namespace cria {
 namespace {

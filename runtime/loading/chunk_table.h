@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "quant/tensor_check.h"
+#include "quant/model/tensor_check.h"
 #include "runtime/loading/directory.h"
 #include "runtime/loading/file_index.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/loading/directory.h"
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 
 namespace cria {
 namespace {

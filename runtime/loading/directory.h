@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "runtime/loading/file_index.h"
 
 namespace cria {

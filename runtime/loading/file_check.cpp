@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "quant/align.h"
-#include "quant/checksum.h"
-#include "quant/metadata_check.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
+#include "quant/format/metadata_check.h"
 #include "runtime/loading/chunk_table.h"
 #include "runtime/loading/directory.h"
 

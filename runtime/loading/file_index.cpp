@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "quant/align.h"
-#include "quant/all_zero.h"
-#include "quant/checksum.h"
-#include "quant/reason.h"
+#include "quant/format/align.h"
+#include "quant/format/all_zero.h"
+#include "quant/format/checksum.h"
+#include "quant/format/reason.h"
 
 namespace cria {
 namespace {

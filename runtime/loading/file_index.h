@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "runtime/base/status.h"
 
 namespace cria {

@@ -1,7 +1,7 @@
 // cria_verify: all that cria_open checks, by the same functions, for a file that nobody runs.
-#include "quant/align.h"
-#include "quant/all_zero.h"
-#include "quant/memory_plan.h"
+#include "quant/format/align.h"
+#include "quant/format/all_zero.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/loading/chunk_loader.h"
 #include "runtime/loading/file_check.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/text/tokenizer.h"
 
 namespace cria {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/prefixed_text.h"
-#include "quant/tokenizer_view.h"
+#include "quant/text/prefixed_text.h"
+#include "quant/text/tokenizer_view.h"
 
 namespace cria {
 

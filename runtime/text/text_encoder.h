@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/added_tokens.h"
+#include "quant/text/added_tokens.h"
 #include "runtime/text/tokenizer.h"
 
 namespace cria {

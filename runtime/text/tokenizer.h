@@ -1,21 +1,21 @@
-// Text to tokens and back, on the tables of the file (quant/tokenizer_format.h) as they lie.
+// Text to tokens and back, on the tables of the file (quant/text/tokenizer_format.h) as they lie.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "quant/chat_text.h"
-#include "quant/tokenizer_view.h"
+#include "quant/text/chat_text.h"
+#include "quant/text/tokenizer_view.h"
 #include "runtime/base/status.h"
 
 namespace cria {
 
-// Checks a section once, so that nothing below has to (quant/tokenizer_check.h), and points
+// Checks a section once, so that nothing below has to (quant/text/tokenizer_check.h), and points
 // tokenizer into it. section is 4-byte aligned and outlives tokenizer.
 //   vocab_size  the model's: no token may reach it
 // Errors: kInvalidModel; kMisaligned; kUnsupported when the tokenizer normalizes text and the
-// tables for it are not built in (quant/nfc.h). Cost: reads the section about twice.
+// tables for it are not built in (quant/text/nfc.h). Cost: reads the section about twice.
 [[nodiscard]] Status tokenizer_open(std::span<const uint8_t> section, uint32_t vocab_size,
                                     Tokenizer* tokenizer);
 
@@ -30,11 +30,11 @@ struct EncodeOptions {
 // Encodes UTF-8 text (invalid bytes are encoded as U+FFFD would be, or as byte tokens by
 // byte-level BPE). Writes at most tokens.size() ids; n_tokens is the number the whole text needs
 // when the result is Status::kOk.
-//   workspace  kEncodeBytesPerSymbol (quant/memory_plan.h) bytes a symbol of the longest word: a
-//              byte (byte-level) or a character, or a byte of one that needs byte tokens; and one
-//              symbol for a prepended space. The whole text is one word where header.pre_tokenizer
-//              is kWhole. Text that has to be normalized (kNfc) is put there first, with at most
-//              kMaxNfcGrowth (quant/nfc.h) times its bytes. 4-byte aligned
+//   workspace  kEncodeBytesPerSymbol (quant/model/memory_plan.h) bytes a symbol of the longest
+//              word: a byte (byte-level) or a character, or a byte of one that needs byte tokens;
+//              and one symbol for a prepended space. The whole text is one word where
+//              header.pre_tokenizer is kWhole. Text that has to be normalized (kNfc) is put there
+//              first, with at most kMaxNfcGrowth (quant/text/nfc.h) times its bytes. 4-byte aligned
 // Errors: kTextTooLong when the workspace is too small, kBufferTooSmall when tokens is,
 //         kInvalidModel when the pre-tokenizer's tables are hostile (runtime/text/pre_tokenizer.h).
 // Cost: n log n in the length of a word, or of the text for SentencePiece.

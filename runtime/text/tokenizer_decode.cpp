@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "runtime/text/tokenizer.h"
 
 namespace cria {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "quant/nfc.h"
+#include "quant/text/nfc.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/pre_tokenizer.h"
 #include "runtime/text/text_encoder.h"

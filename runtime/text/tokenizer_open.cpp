@@ -1,6 +1,6 @@
-// Opens the sections of a file's texts; their rules are in quant/tokenizer_check.h.
-#include "quant/nfc.h"
-#include "quant/tokenizer_check.h"
+// Opens the sections of a file's texts; their rules are in quant/text/tokenizer_check.h.
+#include "quant/text/nfc.h"
+#include "quant/text/tokenizer_check.h"
 #include "runtime/text/tokenizer.h"
 
 namespace cria {

@@ -1,7 +1,7 @@
 #include "runtime/weights/weight_loader.h"
 
-#include "quant/align.h"
 #include "quant/blocks/block_formats.h"
+#include "quant/format/align.h"
 #include "runtime/loading/chunk_loader.h"
 
 namespace cria {

@@ -1,7 +1,7 @@
 // Brings a model's weights to where they are used and points the decoder's view at them.
 #pragma once
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/status.h"

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/memory_plan.h"
-#include "quant/model_layout.h"
-#include "quant/tile16.h"
+#include "quant/model/memory_plan.h"
+#include "quant/model/model_layout.h"
+#include "quant/numbers/tile16.h"
 
 namespace cria {
 

@@ -1,7 +1,7 @@
 """Older CPUs, played by QEMU: no illegal instruction, and the bits of this machine.
 
 Each CPU is tested at its highest level, and a level that it lacks is refused. The quantizer is compiled
-for three levels (quant/multiversion.h): Nehalem takes the default one, Haswell AVX2's, this machine perhaps AVX-512's.
+for three levels (quant/numbers/multiversion.h): Nehalem takes the default one, Haswell AVX2's, this machine perhaps AVX-512's.
 """
 import concurrent.futures
 import os

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "platforms/cortex_m/console.h"
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/firmware/device_checks.h"
 
 namespace cria::firmware_test {

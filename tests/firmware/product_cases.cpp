@@ -1,7 +1,7 @@
 // Cases of the integer matrix products.
 #include <cstring>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "tests/firmware/kernel_trial.h"
 
 namespace cria::firmware_test {

@@ -1,6 +1,6 @@
 // Cases of everything that is not a matrix product.
-#include "quant/float16.h"
-#include "quant/tile16.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/tile16.h"
 #include "tests/firmware/kernel_trial.h"
 
 namespace cria::firmware_test {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "converter/tokenizer_import.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/chat_trial.h"
 #include "tests/fuzz/folder_input.h"

@@ -10,7 +10,7 @@
 
 #include "converter/chat_template/form_import.h"
 #include "converter/tokenizer_tables.h"
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "quant/align.h"
-#include "quant/checksum.h"
-#include "quant/memory_plan.h"
-#include "quant/upper_bits.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
+#include "quant/model/memory_plan.h"
+#include "quant/model/upper_bits.h"
 #include "runtime/loading/chunk_loader.h"
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/fuzz_target.h"

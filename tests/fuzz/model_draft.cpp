@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "quant/align.h"
-#include "quant/checksum.h"
-#include "quant/model_layout.h"
+#include "quant/format/align.h"
+#include "quant/format/checksum.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/test_configs.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "converter/config_parts.h"
-#include "quant/format.h"
+#include "quant/format/format.h"
 #include "tests/fuzz/byte_feed.h"
 
 namespace cria::fuzz {

@@ -1,15 +1,15 @@
 // Changes a hostile model by fields: the edits of open_fuzz and verify_fuzz
-// (tests/fuzz/hostile_input.h), by the tables of quant/format.h.
+// (tests/fuzz/hostile_input.h), by the tables of quant/format/format.h.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string_view>
 #include <vector>
 
-#include "quant/call_format.h"
-#include "quant/chat_template_format.h"
-#include "quant/format.h"
-#include "quant/tokenizer_format.h"
+#include "quant/format/format.h"
+#include "quant/text/call_format.h"
+#include "quant/text/chat_template_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "tests/fuzz/hostile_input.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/random_choice.h"

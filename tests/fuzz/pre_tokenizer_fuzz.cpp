@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "converter/pre_tokenizer_tables.h"
-#include "quant/pre_tokenizer_check.h"
+#include "quant/text/pre_tokenizer_check.h"
 #include "runtime/text/pre_tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/reader_trial.h"

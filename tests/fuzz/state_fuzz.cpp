@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"

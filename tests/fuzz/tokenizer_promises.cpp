@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/session_trial.h"
 

@@ -41,6 +41,15 @@ HOSTED = {
     "cli": (("base", "machine", "session", "chat", "eval", "bench", "prefixes", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
+# The same of quant.
+QUANT = {
+    "format": (),
+    "numbers": ("format",),
+    "text": ("format",),
+    "blocks": ("format", "numbers"),
+    "model": ("format", "numbers", "blocks"),
+}
+
 # The same of runtime; quant and the public headers are below all of them.
 RUNTIME = {
     "base": ((), set()),
@@ -59,7 +68,11 @@ RUNTIME = {
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
-    "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
+    "quant/": {"own": (), "system": FREESTANDING, "third": set()},
+    **{
+        f"quant/{folder}/": {"own": tuple(f"quant/{other}/" for other in (folder, *below)), "system": FREESTANDING, "third": set()}
+        for folder, below in QUANT.items()
+    },
     "converter/": {"own": ("quant/", "converter/", "platforms/hosted/base/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
     # The decoder, whose matrices it multiplies itself.
     "converter/calibration/": {
@@ -140,13 +153,12 @@ def check(context):
 def rejects(name, path, include, reason):
     files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/base/b.h": "", "converter/c.h": "",
              "platforms/hosted/base/p.h": "", **{f"platforms/hosted/{f}/{f}.h": "" for f in HOSTED},
-             **{f"runtime/{f}/{f}.h": "" for f in RUNTIME}}
+             **{f"quant/{f}/{f}.h": "" for f in QUANT}, **{f"runtime/{f}/{f}.h": "" for f in RUNTIME}}
     return Sample(name, files, reason)
 
 
 SAMPLES = [
-    rejects("quant includes itself", "quant/x.h", '"quant/a.h"', None),
-    rejects("quant includes runtime", "quant/x.h", '"runtime/base/b.h"', "not allowed from this folder"),
+    rejects("quant includes runtime", "quant/model/x.h", '"runtime/base/b.h"', "not allowed from this folder"),
     rejects("quant includes zstd", "quant/x.cpp", "<zstd.h>", "another layer or library"),
     rejects("converter includes runtime", "converter/x.cpp", '"runtime/base/b.h"', "not allowed from this folder"),
     rejects("converter includes the library", "converter/x.cpp", "<vector>", None),
@@ -178,14 +190,14 @@ SAMPLES = [
     rejects("a kernel includes the API", "runtime/kernels/x.cpp", "<cria.h>", None),
     rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/base/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
-    rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),
+    rejects("a missing file", "quant/format/x.cpp", '"quant/format/missing.h"', "no such file"),
 ] + [
     rejects(f"{root}/{folder} includes {other}", f"{root}/{folder}/x.cpp", f'"{root}/{other}/{other}.h"',
             None if other in (folder, *folders[folder][0]) else "not allowed from this folder")
-    for root, folders in (("platforms/hosted", HOSTED), ("runtime", RUNTIME)) for folder in folders for other in folders
+    for root, folders in (("platforms/hosted", HOSTED), ("quant", {f: (below, ()) for f, below in QUANT.items()}), ("runtime", RUNTIME)) for folder in folders for other in folders
 ] + [
     rejects(f"{folder} includes <{header}>", f"{folder}/x.cpp", f"<{header}>", "needs a heap")
-    for folder in ("quant", "runtime", *(f"runtime/{folder}" for folder in RUNTIME))
+    for folder in ("quant", *(f"quant/{folder}" for folder in QUANT), "runtime", *(f"runtime/{folder}" for folder in RUNTIME))
     for header in ("vector", "string", "map", "iostream", "cstdio", "cstdlib", "new", "memory", "functional", "thread",
                    "mutex", "stdio.h", "stdlib.h", "unistd.h", "sys/mman.h", "pthread.h")
 ]

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <cria_calls.h>
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "tests/support/test_session.h"
 
 namespace cria::test {
 
 // tests/data/call_forms.json: a list of forms, each with the chat templates that it is the form of,
-// its kind, its flags, and its strings by their names in quant/call_format.h.
+// its kind, its flags, and its strings by their names in quant/text/call_format.h.
 [[nodiscard]] const nlohmann::json& call_forms();
 [[nodiscard]] std::vector<uint8_t> stored_call_form(const nlohmann::json& form);
 // That of a template; throws where there is none.

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "quant/chat_template_format.h"
+#include "quant/text/chat_template_format.h"
 
 namespace cria::test {
 

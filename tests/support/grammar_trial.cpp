@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "quant/tokenizer_view.h"
+#include "quant/text/tokenizer_view.h"
 #include "runtime/json/vocabulary.h"
 
 namespace cria::test {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "quant/align.h"
-#include "quant/format.h"
+#include "quant/format/align.h"
+#include "quant/format/format.h"
 
 #ifdef CRIA_TEST_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>

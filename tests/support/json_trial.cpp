@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 
 namespace cria::test {
 namespace {

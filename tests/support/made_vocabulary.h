@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <cria_json.h>
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "runtime/decode/model.h"
 #include "tests/support/test_session.h"
 

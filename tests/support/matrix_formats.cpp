@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "quant/align.h"
+#include "quant/format/align.h"
 
 namespace cria::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "converter/config_parts.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace cria::test {
 

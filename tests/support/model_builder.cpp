@@ -6,9 +6,9 @@
 #include <random>
 
 #include "converter/chunk_encoder.h"
-#include "quant/align.h"
-#include "quant/float16.h"
-#include "quant/model_layout.h"
+#include "quant/format/align.h"
+#include "quant/model/model_layout.h"
+#include "quant/numbers/float16.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/test_configs.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/model_config.h"
-#include "quant/number_formats.h"
+#include "quant/model/model_config.h"
+#include "quant/numbers/number_formats.h"
 #include "tests/support/model_files.h"
 
 namespace cria::test {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 
 namespace cria::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/format.h"
+#include "quant/format/format.h"
 
 namespace cria::test {
 

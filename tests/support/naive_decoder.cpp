@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/naive_tensors.h"
 
 namespace cria::test {

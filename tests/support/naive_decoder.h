@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "quant/model_config.h"
+#include "quant/model/model_config.h"
 
 namespace cria::test {
 

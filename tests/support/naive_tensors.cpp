@@ -4,8 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "quant/model_layout.h"
-#include "quant/tile16.h"
+#include "quant/model/model_layout.h"
+#include "quant/numbers/tile16.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/test_configs.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "converter/config_parts.h"
-#include "quant/number_formats.h"
+#include "quant/numbers/number_formats.h"
 
 namespace cria::test {
 

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <random>
 
-#include "quant/architectures.h"
 #include "quant/blocks/block_formats.h"
+#include "quant/format/architectures.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "quant/call_format.h"
+#include "quant/text/call_format.h"
 #include "runtime/base/features.h"
 #include "tests/support/folders.h"
 #include "tests/support/isa_list.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/support/test_session.h"
 #include "tests/system/chat_driver.h"
 #include "tests/system/tiny_chat_model.h"

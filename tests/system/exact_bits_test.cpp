@@ -10,7 +10,7 @@
 #include <map>
 #include <sstream>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/support/model_builder.h"

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/seeds.h"
 #include "tests/support/test_session.h"

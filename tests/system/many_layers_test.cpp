@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/cpu_time.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/guarded_source.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"

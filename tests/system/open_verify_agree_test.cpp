@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"

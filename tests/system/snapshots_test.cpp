@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "quant/checksum.h"
+#include "quant/format/checksum.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/seeds.h"

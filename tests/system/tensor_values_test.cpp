@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/checksum.h"
-#include "quant/model_layout.h"
+#include "quant/format/checksum.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "quant/chat_template_format.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/chat_template_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/test_session.h"

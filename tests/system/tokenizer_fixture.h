@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "converter/tokenizer_import.h"
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/support/folders.h"
 

@@ -14,7 +14,7 @@
 #include <iostream>
 #include <string>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 
 #include "converter/error.h"
 #include "converter/pre_tokenizer_tables.h"
-#include "quant/nfc.h"
+#include "quant/text/nfc.h"
 #include "runtime/text/pre_tokenizer.h"
 
 namespace {

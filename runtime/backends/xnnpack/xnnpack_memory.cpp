@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "quant/align.h"
+#include "quant/format/align.h"
 #include "runtime/base/assert.h"
 
 namespace cria::xnnpack {

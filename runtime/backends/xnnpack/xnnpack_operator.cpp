@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::xnnpack {
 namespace {

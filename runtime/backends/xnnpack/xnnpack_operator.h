@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/backends/xnnpack/xnnpack_memory.h"
 #include "runtime/base/status.h"
 

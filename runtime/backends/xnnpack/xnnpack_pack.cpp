@@ -2,7 +2,7 @@
 #include <atomic>
 #include <iterator>
 
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
 #include "runtime/backends/xnnpack/xnnpack_unpack.h"

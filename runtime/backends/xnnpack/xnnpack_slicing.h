@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "quant/tile16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/base/status.h"
 
 namespace cria::xnnpack {

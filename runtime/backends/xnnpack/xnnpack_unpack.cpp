@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::xnnpack {
 namespace {

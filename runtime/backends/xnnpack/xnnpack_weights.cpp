@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "quant/align.h"
-#include "quant/model_layout.h"
+#include "quant/format/align.h"
+#include "quant/model/model_layout.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
 

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/format.h"
-#include "quant/tile16.h"
+#include "quant/format/format.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/backends/backend.h"
 #include "runtime/base/status.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "quant/model_config.h"
+#include "quant/model/model_config.h"
 #include "runtime/base/scalar_math.h"
 
 namespace cria::experts {

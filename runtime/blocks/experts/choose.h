@@ -1,7 +1,7 @@
 // Which experts a row reads, and what each counts.
 #pragma once
 
-#include "quant/format.h"
+#include "quant/format/format.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria::experts {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {

@@ -2,7 +2,7 @@
 // Contracts are in runtime/kernels/kernels.h.
 #include <cmath>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/kernels/scalar/scalar.h"

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "quant/number_formats.h"
+#include "quant/numbers/number_formats.h"
 
 namespace cria {
 

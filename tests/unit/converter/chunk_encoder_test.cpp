@@ -7,8 +7,8 @@
 #include <cmath>
 #include <random>
 
-#include "quant/checksum.h"
-#include "quant/float16.h"
+#include "quant/format/checksum.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::converter {
 namespace {

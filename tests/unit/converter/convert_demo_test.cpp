@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "converter/convert.h"
-#include "quant/chat_template_format.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/chat_template_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "tests/support/folders.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"

@@ -11,7 +11,7 @@
 #include "converter/checkpoint.h"
 #include "converter/float_rows.h"
 #include "converter/tensor_plan.h"
-#include "quant/model_layout.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/folders.h"
 #include "tests/support/sampling.h"
 #include "tests/unit/converter/converter_fixtures.h"

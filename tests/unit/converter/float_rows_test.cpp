@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "converter/convert.h"
 #include "converter/gguf/gguf_blocks.h"
 #include "converter/tensor_views.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "tests/unit/converter/gguf_writer.h"
 #include "tests/unit/converter/model_read_back.h"
 

@@ -10,8 +10,8 @@
 #include "converter/calibration/panel_product.h"
 #include "converter/calibration/symmetric_factor.h"
 #include "converter/calibration/target_shift.h"
-#include "quant/float16.h"
-#include "quant/quantize.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/quantize.h"
 #include "tests/support/max_or_nan.h"
 #include "tests/support/random_values.h"
 

@@ -6,8 +6,8 @@
 
 #include "converter/convert.h"
 #include "converter/gptq/gptq_settings.h"
-#include "quant/float16.h"
-#include "quant/tile16.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/tile16.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
 

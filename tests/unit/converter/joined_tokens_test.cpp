@@ -8,7 +8,7 @@
 #include <set>
 
 #include "converter/tokenizer_import.h"
-#include "quant/tokenizer_check.h"
+#include "quant/text/tokenizer_check.h"
 #include "tests/support/folders.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/letters_tokenizer.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "converter/report.h"
-#include "quant/metadata_check.h"
-#include "quant/model_layout.h"
+#include "quant/format/metadata_check.h"
+#include "quant/model/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 

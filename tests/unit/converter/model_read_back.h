@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "quant/checksum.h"
-#include "quant/float16.h"
-#include "quant/format.h"
-#include "quant/model_config.h"
+#include "quant/format/checksum.h"
+#include "quant/format/format.h"
+#include "quant/model/model_config.h"
+#include "quant/numbers/float16.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
 namespace cria::test {

@@ -9,7 +9,7 @@
 #include "converter/calibration/calibration_text.h"
 #include "converter/calibration/mixed_formats.h"
 #include "converter/calibration/rounded_values.h"
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "tests/support/folders.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/unit/converter/converter_fixtures.h"

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "tests/support/random_values.h"
 
 namespace cria::converter {

@@ -11,7 +11,7 @@
 
 #include "converter/error.h"
 #include "converter/pre_tokenizer_tables.h"
-#include "quant/pre_tokenizer_check.h"
+#include "quant/text/pre_tokenizer_check.h"
 #include "runtime/text/pre_tokenizer.h"
 
 namespace cria::converter {

@@ -10,7 +10,7 @@
 
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
-#include "quant/tokenizer_format.h"
+#include "quant/text/tokenizer_format.h"
 #include "tests/unit/converter/letters_tokenizer.h"
 
 namespace cria::converter {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/float16.h"
-#include "quant/quantize.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/quantize.h"
 #include "runtime/backends/backend.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/support/random_values.h"

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "platforms/hosted/base/thread_pool.h"
-#include "quant/checksum.h"
-#include "quant/float16.h"
-#include "quant/model_layout.h"
+#include "quant/format/checksum.h"
+#include "quant/model/model_layout.h"
+#include "quant/numbers/float16.h"
 #include "runtime/backends/backend.h"
 #include "runtime/weights/weight_loader.h"
 #include "tests/support/cpu_time.h"

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 #include "runtime/backends/xnnpack/xnnpack_unpack.h"
 #include "tests/support/test_session.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "quant/float16.h"
+#include "quant/numbers/float16.h"
 
 namespace cria::xnnpack {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/utf8.h"
+#include "quant/text/utf8.h"
 #include "tests/support/call_trial.h"
 
 namespace cria::calls {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "quant/float16.h"
-#include "quant/tile16.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/tile16.h"
 #include "tests/unit/runtime/kernels/kernel_bits.h"
 
 namespace cria {

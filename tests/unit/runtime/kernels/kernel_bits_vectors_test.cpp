@@ -2,8 +2,8 @@
 // (tests/unit/runtime/kernels/kernel_bits.h).
 #include <array>
 
-#include "quant/float16.h"
-#include "quant/tile16.h"
+#include "quant/numbers/float16.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/kernels/scalar/scalar.h"
 #include "tests/unit/runtime/kernels/kernel_bits.h"

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "quant/quantize.h"
-#include "quant/tile16.h"
+#include "quant/numbers/quantize.h"
+#include "quant/numbers/tile16.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {

@@ -1,6 +1,6 @@
 // The search for added tokens finds what a search that tries every token at every place finds, and
 // does so in time on the worst tables that open.
-#include "quant/added_tokens.h"
+#include "quant/text/added_tokens.h"
 
 #include <gtest/gtest.h>
 

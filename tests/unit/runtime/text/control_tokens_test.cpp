@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "quant/template_tokens.h"
-#include "quant/tokenizer_check.h"
+#include "quant/text/template_tokens.h"
+#include "quant/text/tokenizer_check.h"
 #include "tests/support/chat_sections.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/nfc.h"
+#include "quant/text/nfc.h"
 #include "runtime/text/text_encoder.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/memory_plan.h"
+#include "quant/model/memory_plan.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/unit/runtime/text/word_tables.h"
 

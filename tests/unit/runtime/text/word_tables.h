@@ -7,7 +7,7 @@
 #include <iterator>
 #include <vector>
 
-#include "quant/pre_tokenizer_format.h"
+#include "quant/text/pre_tokenizer_format.h"
 
 namespace cria::test {
 

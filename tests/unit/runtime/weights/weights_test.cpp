@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "quant/role_names.h"
+#include "quant/model/role_names.h"
 #include "runtime/weights/weight_loader.h"
 #include "tests/support/random_kinds.h"
 #include "tests/support/test_session.h"

@@ -1,0 +1,149 @@
+// The one list of number formats: their sizes, scales and names. Layouts and checks follow from it;
+// what computes with a format differs by its kernel, and switches over all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "quant/format/format.h"
+
+namespace cria {
+
+// What a scale is for.
+enum class Scales : uint8_t {
+  kNone,
+  kRow,    // f32, one an output row
+  kGroup,  // bf16, one a row and group of inputs
+};
+
+struct NumberFormatRow {
+  format::NumberFormat number_format;
+  uint8_t code_bits;  // an element's
+  Scales scales;
+  uint8_t input_multiple;  // rows are padded to it; groups to themselves
+};
+
+// Without linkage, as what is used by the kernels of one ISA must be (runtime/kernels/overrides.h).
+static constexpr NumberFormatRow kNumberFormats[] = {
+    {format::NumberFormat::kF32, 32, Scales::kNone, 1},
+    {format::NumberFormat::kF16, 16, Scales::kNone, 1},
+    {format::NumberFormat::kBf16, 16, Scales::kNone, 1},
+    {format::NumberFormat::kInt8, 8, Scales::kRow, 32},
+    {format::NumberFormat::kInt4, 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32},
+};
+
+// For people. Apart, for each kernel has a copy of the table above.
+static constexpr const char* kNumberFormatNames[] = {"f32",  "f16",    "bf16",   "int8",
+                                                     "int4", "int4nl", "int8g32"};
+static_assert(std::size(kNumberFormatNames) == std::size(kNumberFormats));
+
+// What the codes -8..7 of kInt4Nl stand for, fitted as docs/quantization.md says. Rising, and zero
+// is code 0.
+// None is above 32 in size: eight products with activations fit 16 bits.
+static constexpr int8_t kInt4NlValues[] = {-32, -25, -20, -16, -12, -8, -5, -3,
+                                           0,   2,   5,   8,   11,  15, 20, 28};
+static constexpr int kInt4NlLargest = 32;
+
+[[nodiscard]] consteval bool int4_nl_values_hold() {
+  if (std::size(kInt4NlValues) != 16 || kInt4NlValues[8] != 0) return false;
+  for (size_t i = 0; i < std::size(kInt4NlValues); ++i) {
+    const int8_t value = kInt4NlValues[i];
+    if (value > kInt4NlLargest || value < -kInt4NlLargest) return false;
+    if (i > 0 && value <= kInt4NlValues[i - 1]) return false;
+  }
+  return true;
+}
+static_assert(int4_nl_values_hold());
+
+// A format's value is its place in the table, counted from 1.
+[[nodiscard]] consteval bool are_in_order() {
+  for (size_t i = 0; i < std::size(kNumberFormats); ++i) {
+    if (static_cast<size_t>(kNumberFormats[i].number_format) != i + 1) return false;
+  }
+  return true;
+}
+static_assert(are_in_order());
+
+[[nodiscard]] constexpr bool is_number_format(uint32_t value) {
+  return value >= 1 && value <= std::size(kNumberFormats);
+}
+[[nodiscard]] static constexpr const NumberFormatRow& row_of(format::NumberFormat f) {
+  return kNumberFormats[static_cast<size_t>(f) - 1];
+}
+[[nodiscard]] static constexpr const char* number_format_name(format::NumberFormat f) {
+  return kNumberFormatNames[static_cast<size_t>(f) - 1];
+}
+// Whether weights of this format are integers with scales, multiplied by quantized activations.
+[[nodiscard]] static constexpr bool is_integer(format::NumberFormat f) {
+  return row_of(f).scales != Scales::kNone;
+}
+
+// Whether a scale is that of a row and group of inputs.
+[[nodiscard]] static constexpr bool has_group_scales(format::NumberFormat f) {
+  return row_of(f).scales == Scales::kGroup;
+}
+
+// Whether codes are nibbles, of int4 and int4nl. They reach further down than up, so that a scale
+// below zero can gain something: theirs may be negative where the model's flags say so.
+[[nodiscard]] static constexpr bool has_nibbles(format::NumberFormat f) {
+  constexpr uint8_t kNibbleBits = 4;
+  return row_of(f).code_bits == kNibbleBits;
+}
+
+// A matrix's format.
+struct MatrixFormat {
+  format::NumberFormat number_format;
+  uint16_t group_size;  // inputs that share a scale, 0 where none do
+  [[nodiscard]] constexpr bool operator==(const MatrixFormat&) const = default;
+};
+
+// The formats that matrices may have, by their places in MatrixCount::format: new ones come
+// last.
+inline constexpr MatrixFormat kMatrixFormats[] = {
+    {format::NumberFormat::kF32, 0},      {format::NumberFormat::kF16, 0},
+    {format::NumberFormat::kBf16, 0},     {format::NumberFormat::kInt8, 0},
+    {format::NumberFormat::kInt4, 32},    {format::NumberFormat::kInt4, 64},
+    {format::NumberFormat::kInt4, 128},   {format::NumberFormat::kInt4Nl, 32},
+    {format::NumberFormat::kInt4Nl, 64},  {format::NumberFormat::kInt4Nl, 128},
+    {format::NumberFormat::kInt8G32, 32},
+};
+
+// Places that docs/model_format.md has, behind those above for formats that no build knows yet.
+inline constexpr size_t kMatrixFormatPlaces = std::size(kMatrixFormats) + 2;
+
+// A format's place; std::size(kMatrixFormats) for what is none.
+[[nodiscard]] constexpr size_t place_of(MatrixFormat f) {
+  size_t place = 0;
+  while (place < std::size(kMatrixFormats) && !(kMatrixFormats[place] == f)) ++place;
+  return place;
+}
+
+// A number format with groups of this size, or where it has none such with its smallest.
+[[nodiscard]] constexpr MatrixFormat matrix_format(format::NumberFormat f, uint16_t group_size) {
+  MatrixFormat found = {f, UINT16_MAX};
+  for (const MatrixFormat& row : kMatrixFormats) {
+    if (row.number_format != f) continue;
+    if (row.group_size == group_size) return row;
+    if (row.group_size < found.group_size) found = row;
+  }
+  return found;
+}
+
+// Groups are those of formats with scales a group; every number format is some matrix's.
+[[nodiscard]] consteval bool matrix_formats_hold() {
+  for (const MatrixFormat& f : kMatrixFormats) {
+    if ((row_of(f.number_format).scales == Scales::kGroup) != (f.group_size != 0)) return false;
+  }
+  for (const NumberFormatRow& row : kNumberFormats) {
+    size_t n = 0;
+    for (const MatrixFormat& f : kMatrixFormats) n += f.number_format == row.number_format;
+    if (n == 0) return false;
+  }
+  return true;
+}
+static_assert(matrix_formats_hold());
+
+}  // namespace cria
