@@ -1,5 +1,6 @@
 """C++ sources as tokens, functions and structs, as far as following a text through them needs."""
 import bisect
+import collections
 import dataclasses
 import re
 
@@ -87,6 +88,10 @@ class Source:
             self.macros[match.group(1)] = tokens_of(match.group(3).replace("\\\n", " \n"), line)
         self.tokens = tokens_of(DIRECTIVE.sub(lambda match: "\n" * match.group(0).count("\n"), text))
         self.partner = self._partners()
+        self.places = collections.defaultdict(list)  # name: where it stands
+        for at, token in enumerate(self.tokens):
+            if token.kind == "name":
+                self.places[token.text].append(at)
         self.functions = list(self._functions())
         self.structs = dict(self._structs())
 

@@ -314,8 +314,9 @@ class Flow:
         name = source.text(after)
         if source.is_mark(after + 1, "("):  # a function that returns it
             return None
-        for i in range(after, len(source.tokens) if name.endswith("_") or scope is None else end):
-            if source.text(i) != name or not source.is_name(i):
+        last = len(source.tokens) if name.endswith("_") or scope is None else end
+        for i in source.places[name]:
+            if not after <= i < last:
                 continue
             j = i + 1
             while source.is_mark(j, "["):
