@@ -62,9 +62,6 @@ constexpr uint32_t kNormsAround = kLlamaFlags | kNormsBehind;
 
 // Attention with a gate, as Qwen3.5's.
 constexpr uint32_t kGatedFlags = kLlamaFlags | format::flag::kHeadNorms | format::flag::kOutputGate;
-// Of an MLP where every layer has experts.
-constexpr uint32_t kUnusedWidth = 1;
-
 constexpr ArchitectureRow kArchitectures[] = {
     {.class_name = "LlamaForCausalLM",
      .model_type = "llama",

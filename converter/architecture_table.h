@@ -19,6 +19,7 @@ enum class TensorNames : uint8_t {
   kLlama,
   kPhi3,
   kGraniteHybrid,
+  kGraniteHybridApart,  // that, with gates apart from what they gate, and experts
   kGpt2,
   kMixtral,
   kGraniteMoe,
@@ -30,8 +31,9 @@ enum class TensorNames : uint8_t {
   kBitNet,
   kLfm2,
   kQwen35,
-  kQwen35Moe,  // that, with experts in stacks
-  kQwen3Next,  // that, with what the delta rule reads fused by heads
+  kQwen35Moe,       // that, with experts in stacks
+  kQwen3Next,       // that, with what the delta rule reads fused by heads
+  kQwen3NextApart,  // of those fused only what decays and beta read
 };
 
 // Which keys say whether positions attend to a sliding window.
@@ -70,6 +72,9 @@ struct OtherKey {
 
 // What layer_types calls a short convolution.
 inline constexpr const char* kConvolutionLayer = "conv";
+
+// Of an MLP where every layer has experts.
+inline constexpr uint32_t kUnusedWidth = 1;
 
 // Of LayerKind::flags, what a Llama's layers have.
 inline constexpr uint32_t kLlamaFlags =

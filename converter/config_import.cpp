@@ -146,9 +146,7 @@ float inverse_root(uint32_t n, double factor) {
 }
 
 float read_positive(const JsonObject& config, const char* key, double otherwise) {
-  const float value = read_number(config, key, otherwise);
-  if (value <= 0) config.refuse(key, "must be above zero");
-  return value;
+  return static_cast<float>(positive(config, key, config.number(key).value_or(otherwise)));
 }
 
 // 0: there is no such key, or it says none.
@@ -162,15 +160,15 @@ void read_multipliers(const JsonObject& config, const ArchitectureRow& row, Mode
   model->residual_multiplier = 1;
   model->logits_divisor = 1;
   if (row.has_multipliers) {
-    model->embedding_multiplier = read_number(config, "embedding_multiplier", 1);
-    model->residual_multiplier = read_number(config, "residual_multiplier", 1);
+    model->embedding_multiplier = read_multiplier(config, "embedding_multiplier", 1);
+    model->residual_multiplier = read_multiplier(config, "residual_multiplier", 1);
     model->logits_divisor = read_positive(config, "logits_scaling", 1);
   }
   if (row.has_depth_multipliers) {
     constexpr uint32_t kUsualBase = 1;
     const auto width = static_cast<float>(model->d_model);
-    const float depth = read_number(config, "scale_depth", 1);
-    model->embedding_multiplier = read_number(config, "scale_emb", 1);
+    const float depth = read_multiplier(config, "scale_depth", 1);
+    model->embedding_multiplier = read_multiplier(config, "scale_emb", 1);
     model->residual_multiplier = depth * inverse_root(model->n_layers, 1);
     model->logits_divisor =
         width /
@@ -183,7 +181,7 @@ void read_multipliers(const JsonObject& config, const ArchitectureRow& row, Mode
 // What query-key products are multiplied by.
 float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row,
                             const LayerKind& kind) {
-  if (row.has_multipliers) return read_number(config, "attention_multiplier", 1);
+  if (row.has_multipliers) return read_multiplier(config, "attention_multiplier", 1);
   if (row.has_key(kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
   if (!row.has_key(kQueryScale)) return inverse_root(kind.key_dim, 1);
   constexpr double kUsualScale = 256;

@@ -35,9 +35,36 @@ inline void check_within(const JsonObject& config, const char* key, uint32_t val
 
 [[nodiscard]] inline float read_number(const JsonObject& config, const char* key,
                                        double otherwise) {
-  const auto value = static_cast<float>(config.number(key).value_or(otherwise));
-  if (!std::isfinite(value)) config.refuse(key, "is out of the range a model file can hold");
+  const double said = config.number(key).value_or(otherwise);
+  const auto value = static_cast<float>(said);
+  const bool is_lost = value == 0 && said != 0;
+  if (is_lost || !std::isfinite(value)) {
+    config.refuse(key, "is out of the range a model file can hold");
+  }
   return value;
+}
+
+// Far beyond every use of numbers that others are multiplied or divided by. Their squares, products
+// and quotients are still floats, and no row that a norm divides by becomes infinite or zero.
+inline constexpr double kLeastFactor = 1e-9;
+inline constexpr double kLargestFactor = 1e15;
+
+inline double positive(const JsonObject& config, const char* key, double value) {
+  if (!(value > 0)) config.refuse(key, "must be above zero");
+  if (!(value >= kLeastFactor && value <= kLargestFactor)) {
+    config.refuse(key, "must be from 1e-9 to 1e15");
+  }
+  return value;
+}
+
+// Of either sign.
+[[nodiscard]] inline float read_multiplier(const JsonObject& config, const char* key,
+                                           double otherwise) {
+  const double value = config.number(key).value_or(otherwise);
+  if (!(std::fabs(value) >= kLeastFactor && std::fabs(value) <= kLargestFactor)) {
+    config.refuse(key, "must be from 1e-9 to 1e15, or so below zero");
+  }
+  return static_cast<float>(value);
 }
 
 }  // namespace cria::converter

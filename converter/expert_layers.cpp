@@ -160,7 +160,7 @@ void read_choice(const JsonObject& config, const ExpertsRow& row, LayerKind* kin
       config.boolean("norm_topk_prob").value_or(row.normalized == Normalized::kUnlessKey);
   if (is_normalized) set(kind, format::flag::kNormalizedChoice);
   if (row.choice == Choice::kBest) return check_best(config);
-  kind->router_scale = read_number(config, "routed_scaling_factor", row.scale);
+  kind->router_scale = read_multiplier(config, "routed_scaling_factor", row.scale);
   if (row.choice == Choice::kOfGroups) read_deepseek_v2(config, kind);
   if (row.choice == Choice::kBiased) read_deepseek_v3(config, kind);
   if (row.choice == Choice::kMaybeBiased) read_lfm2(config, kind);

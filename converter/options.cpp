@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "converter/version.h"
 #include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/option_values.h"
+#include "quant/blocks/block_formats.h"
 #include "quant/model/model_layout.h"
 #include "quant/model/role_names.h"
 
@@ -83,7 +85,20 @@ constexpr TensorRole kMatrices[] = {
     TensorRole::kEmbedding, TensorRole::kQ,          TensorRole::kK,        TensorRole::kV,
     TensorRole::kO,         TensorRole::kGate,       TensorRole::kUp,       TensorRole::kDown,
     TensorRole::kLmHead,    TensorRole::kExpertGate, TensorRole::kExpertUp, TensorRole::kExpertDown,
-    TensorRole::kQDown,     TensorRole::kLatentDown, TensorRole::kKeyUp,    TensorRole::kValueUp};
+    TensorRole::kQDown,     TensorRole::kLatentDown, TensorRole::kKeyUp,    TensorRole::kValueUp,
+    TensorRole::kMixerGate};
+constexpr bool has_matrices_of(std::span<const BlockFormat> formats) {
+  for (const BlockFormat& format : formats) {
+    for (const TensorRow& row : format.rows) {
+      if (row.form != TensorForm::kMatrix) continue;
+      bool is_had = false;
+      for (const TensorRole role : kMatrices) is_had = is_had || role == row.role;
+      if (!is_had) return false;
+    }
+  }
+  return true;
+}
+static_assert(has_matrices_of(kMixerFormats) && has_matrices_of(kFeedForwardFormats));
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
@@ -122,7 +137,7 @@ void define(CLI::App* app, Raw* raw, Options* options) {
          "--weights-of", raw->weights_of,
          "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down, lm_head; of "
          "experts expert_gate, expert_up, expert_down; of latent attention q_down, latent_down, "
-         "key_up, value_up; may be repeated")
+         "key_up, value_up; of states and gated attention mixer_gate; may be repeated")
       ->type_name("MATRIX=NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

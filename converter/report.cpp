@@ -427,6 +427,19 @@ std::string staying_text(const Config& config) {
               static_cast<double>(bytes) / kMegabyte, static_cast<unsigned long long>(bytes));
 }
 
+// What of the KV cache is for snapshots; empty: layers keep no blocks of state.
+std::string snapshots_text(const ConversionReport& report) {
+  PlanInput with_more = report.plan_input;
+  ++with_more.n_snapshots;
+  MemoryPlan plan;
+  if (!plan_memory(report.config(), with_more, &plan)) return "";
+  const uint64_t bytes = plan.session.kv_cache - report.plan.session.kv_cache;
+  if (bytes == 0) return "";
+  return line("  each of its %u snapshots takes %.3f MB, %llu bytes\n",
+              report.plan_input.n_snapshots, static_cast<double>(bytes) / kMegabyte,
+              static_cast<unsigned long long>(bytes));
+}
+
 std::string plan_text(const ConversionReport& report) {
   if (!is_planned(report.config())) {
     return "  memory to run it: not known yet for layers of these kinds\n";
@@ -441,7 +454,7 @@ std::string plan_text(const ConversionReport& report) {
                  static_cast<double>(row.bytes) / kMegabyte,
                  static_cast<unsigned long long>(row.bytes));
   }
-  return text + staying_text(report.config());
+  return text + snapshots_text(report) + staying_text(report.config());
 }
 
 // How many matrices kept what calibration found; empty without it.

@@ -1,5 +1,6 @@
 #include "converter/rope.h"
 
+#include "converter/config_numbers.h"
 #include "converter/error.h"
 
 #include <algorithm>
@@ -89,18 +90,6 @@ RopeType read_type(const JsonObject& scaling, const ArchitectureRow& row) {
   scaling.refuse(
       "rope_type",
       "'" + shown(name) + "' is not supported, only default, linear, llama3, yarn, longrope");
-}
-
-// Far beyond every use of these numbers, and products and quotients of them are still floats.
-constexpr double kLeastNumber = 1e-9;
-constexpr double kLargestNumber = 1e15;
-
-double positive(const JsonObject& object, const char* key, double value) {
-  if (!(value > 0)) object.refuse(key, "must be above zero");
-  if (!(value >= kLeastNumber && value <= kLargestNumber)) {
-    object.refuse(key, "must be from 1e-9 to 1e15");
-  }
-  return value;
 }
 
 // A config may give a value of zero where it means none.

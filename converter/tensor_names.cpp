@@ -49,6 +49,14 @@ constexpr RoleName kRows[] = {
     {TensorNames::kGraniteHybrid, TensorRole::kO, "mamba.out_proj.weight", Take::kRows,
      is_state_space},
 
+    {TensorNames::kGraniteHybridApart, TensorRole::kGate, "mlp.gate_proj.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kUp, "mlp.up_proj.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kDown, "mlp.down_proj.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kRouter, "mlp.gate.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kExpertGate, "mlp.experts.*.gate_proj.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kExpertUp, "mlp.experts.*.up_proj.weight"},
+    {TensorNames::kGraniteHybridApart, TensorRole::kExpertDown, "mlp.experts.*.down_proj.weight"},
+
     {TensorNames::kGpt2, TensorRole::kPositions, "model.embed_positions.weight", Take::kFlat},
     {TensorNames::kGpt2, TensorRole::kMixerNorm, "ln_1.weight", Take::kWithBias},
     {TensorNames::kGpt2, TensorRole::kQ, "attn.c_attn.weight", Take::kColumns},
@@ -121,6 +129,11 @@ constexpr RoleName kRows[] = {
      Take::kOfHeads, is_delta_rule},
     {TensorNames::kQwen3Next, TensorRole::kBetaIn, "linear_attn.in_proj_ba.weight", Take::kOfHeads},
     {TensorNames::kQwen3Next, TensorRole::kDecayIn, "linear_attn.in_proj_ba.weight",
+     Take::kOfHeads},
+
+    {TensorNames::kQwen3NextApart, TensorRole::kBetaIn, "linear_attn.in_proj_ba.weight",
+     Take::kOfHeads},
+    {TensorNames::kQwen3NextApart, TensorRole::kDecayIn, "linear_attn.in_proj_ba.weight",
      Take::kOfHeads},
 
     {TensorNames::kQwen35Moe, TensorRole::kExpertGate, "mlp.experts.gate_up_proj", Take::kSlices},
@@ -204,7 +217,10 @@ TensorNames base_of(TensorNames own) {
       return TensorNames::kDeepseek;
     case TensorNames::kQwen35Moe:
     case TensorNames::kQwen3Next:
+    case TensorNames::kQwen3NextApart:
       return TensorNames::kQwen35;
+    case TensorNames::kGraniteHybridApart:
+      return TensorNames::kGraniteHybrid;
     default:
       return own;
   }

@@ -91,7 +91,11 @@ struct StoredForm {
   bool has_pairs = false;        // rows of q and k that rotate together are one beside the other
   bool norms_add_one = false;    // norms lie as what is added to one
   bool has_whole_norms = false;  // they have been added to it, whatever the architecture does
-  uint32_t n_extra_layers = 0;   // behind the last one, for other tokens than the next: not read
+  bool has_decays = false;       // -exp has been taken of decays
+  // Value heads of the delta rule lie so that those of a key head are as many apart as it has key
+  // heads; else they follow each other.
+  bool has_tiled_values = false;
+  uint32_t n_extra_layers = 0;  // behind the last one, for other tokens than the next: not read
 };
 
 // Where a tensor stands: in the order of the file, which is the first's that has several.

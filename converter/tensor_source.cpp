@@ -54,6 +54,42 @@ std::unique_ptr<SourceTensor> queries_first(const Config& config, const TensorSp
       whole, {{n_values + n_keys, n_queries}, {n_values, n_keys}, {uint64_t{0}, n_values}});
 }
 
+// How much a tensor of the delta rule has of each value head: rows, or columns.
+struct ValueHeads {
+  uint64_t n_each;  // 0: it has none
+  bool are_columns;
+};
+ValueHeads value_heads_of(const Config& config, const TensorSpec& spec) {
+  const format::LayerKind& kind = config.kinds[spec.kind];
+  switch (without_bias(spec.role)) {
+    case TensorRole::kV:
+    case TensorRole::kMixerGate:
+      return {kind.value_dim, false};
+    case TensorRole::kDecayIn:
+    case TensorRole::kBetaIn:
+    case TensorRole::kDecay:
+    case TensorRole::kDecayBias:
+      return {1, false};
+    case TensorRole::kO:
+      return {kind.value_dim, true};
+    default:
+      return {0, false};
+  }
+}
+
+// Heads in the order of their key heads, of those that lie one of each key head after the other.
+std::vector<RowRange> heads_in_order(const format::LayerKind& kind, uint64_t first,
+                                     uint64_t n_each) {
+  const uint64_t n_keys = kind.n_key_heads;
+  std::vector<RowRange> ranges;
+  if (first != 0) ranges.push_back({0, first});
+  for (uint64_t head = 0; head < kind.n_value_heads; ++head) {
+    const uint64_t of_key = kind.n_value_heads / n_keys;
+    ranges.push_back({first + (head % of_key * n_keys + head / of_key) * n_each, n_each});
+  }
+  return ranges;
+}
+
 RowGroups rows_of_heads(const Config& config, const TensorSpec& spec, const Recipe& recipe,
                         uint64_t n_rows) {
   const uint64_t n_heads = config.kinds[spec.kind].n_query_heads;
@@ -115,10 +151,17 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
       return keep(flatten(*source));
     case Take::kTaps:
       if (has_values_first(config, spec)) source = keep(queries_first(config, spec, *source));
+      if (form.has_tiled_values) {
+        const format::LayerKind& kind = config.kinds[spec.kind];
+        const uint64_t n_others =
+            extents::kQueries(*config.model, kind) + extents::kKeys(*config.model, kind);
+        source = keep(reorder_rows(*source, heads_in_order(kind, n_others, kind.value_dim)));
+      }
       source = keep(turn_columns(*source, source->n_rows(), 0, source->n_cols()));
       return keep(flatten(*source));
     case Take::kDecay:
-      return keep(negative_exp(*source));
+      if (!form.has_decays) source = keep(negative_exp(*source));
+      break;
     case Take::kOfHeads:
       return keep(pick_rows(*source, rows_of_heads(config, spec, recipe, rows)));
     case Take::kRows:
@@ -131,6 +174,16 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
     source = keep(queries_first(config, spec, *source));
   }
   if (form.norms_add_one && is_plain_norm(spec.role)) source = keep(add_one(*source));
+  const bool is_in_layer = spec.layer != format::kNone;
+  if (form.has_tiled_values && is_in_layer && is_delta_rule(config.kinds[spec.kind])) {
+    const ValueHeads heads = value_heads_of(config, spec);
+    const format::LayerKind& kind = config.kinds[spec.kind];
+    if (heads.n_each != 0) {
+      std::vector<RowRange> ranges = heads_in_order(kind, 0, heads.n_each);
+      source = keep(heads.are_columns ? reorder_columns(*source, std::move(ranges))
+                                      : reorder_rows(*source, std::move(ranges)));
+    }
+  }
   const Pairs pairs = form.has_pairs ? pairs_of(config, spec) : Pairs{};
   if (pairs.n != 0) source = keep(pick_rows(*source, {pairs.n, 0, pairs.n, pairs.n_paired}));
   return source;

@@ -228,6 +228,30 @@ class ReorderedRows : public TensorView {
   std::vector<RowRange> ranges_;
 };
 
+class ReorderedColumns : public TensorView {
+ public:
+  ReorderedColumns(const SourceTensor& whole, std::vector<RowRange> ranges)
+      : TensorView(whole, whole.shape()), ranges_(std::move(ranges)) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    const size_t cols = memory_size(n_cols());
+    std::vector<float> row(cols);
+    whole_.read_rows(first, n, scratch, values);
+    for (size_t i = 0; i < n; ++i, values += cols) {
+      std::copy_n(values, cols, row.begin());
+      float* to = values;
+      for (const RowRange& range : ranges_) {
+        to = std::copy_n(row.begin() + static_cast<ptrdiff_t>(range.first), range.n, to);
+      }
+    }
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
+
+ private:
+  std::vector<RowRange> ranges_;
+};
+
 class NegativeExp : public TensorView {
  public:
   explicit NegativeExp(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
@@ -307,6 +331,11 @@ std::unique_ptr<SourceTensor> reorder_rows(const SourceTensor& whole,
   uint64_t n_rows = 0;
   for (const RowRange& range : ranges) n_rows += range.n;
   return std::make_unique<ReorderedRows>(whole, std::move(ranges), n_rows);
+}
+
+std::unique_ptr<SourceTensor> reorder_columns(const SourceTensor& whole,
+                                              std::vector<RowRange> ranges) {
+  return std::make_unique<ReorderedColumns>(whole, std::move(ranges));
 }
 
 std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole) {

@@ -50,6 +50,10 @@ struct RowRange {
 [[nodiscard]] std::unique_ptr<SourceTensor> reorder_rows(const SourceTensor& whole,
                                                          std::vector<RowRange> ranges);
 
+// The same of columns; together they are all of them, each once.
+[[nodiscard]] std::unique_ptr<SourceTensor> reorder_columns(const SourceTensor& whole,
+                                                            std::vector<RowRange> ranges);
+
 // -exp of the values of a vector.
 [[nodiscard]] std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole);
 

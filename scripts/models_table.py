@@ -22,7 +22,7 @@ PAGE = ROOT / "docs/models.md"
 CONTEXT = 2048
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": [1.0] * 48}
 
-# name, parameters as published (millions, to their precision), class, what config.json says besides the shape
+# name, parameters as published (millions, to their precision; None: not without other parts), class, what config.json says besides the shape
 # (layers, width, heads, KV heads, FFN, vocabulary, tied)
 LLAMA, QWEN2, QWEN3 = "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
 LFM2 = "Lfm2ForCausalLM"
@@ -64,6 +64,12 @@ MODELS = (
       "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
     ("LiquidAI/LFM2-350M", 354, LFM2, (16, 1024, 16, 8, 6656, 65536, True), LFM2_LAYERS),
     ("LiquidAI/LFM2-1.2B", 1170, LFM2, (16, 2048, 32, 8, 12288, 65536, True), LFM2_LAYERS),
+    ("ibm-granite/granite-4.0-h-1b", 1460, "GraniteMoeHybridForCausalLM", (40, 1536, 12, 4, 4096, 100352, True),
+     {"layer_types": ["attention" if i in (5, 15, 25, 35) else "mamba" for i in range(40)], "num_local_experts": 0,
+      "shared_intermediate_size": 4096, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_expand": 2,
+      "embedding_multiplier": 12, "logits_scaling": 6, "residual_multiplier": 0.22, "attention_multiplier": 0.0078125}),
+    ("Qwen/Qwen3.5-0.8B", None, "Qwen3_5ForCausalLM", (24, 1024, 8, 2, 3584, 248320, True),
+     {"head_dim": 256, "linear_num_key_heads": 16, "linear_num_value_heads": 16}),
     ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46703, "MixtralForCausalLM", (32, 4096, 32, 8, 14336, 32000, False),
      {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None}),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", 14316, "Qwen2MoeForCausalLM", (24, 2048, 16, 16, 5632, 151936, False),
@@ -77,11 +83,11 @@ MODELS = (
       "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
 )
 MODEL_TYPES = {"GraniteMoeHybridForCausalLM": "granitemoehybrid", "Qwen2MoeForCausalLM": "qwen2_moe",
-               "Qwen3MoeForCausalLM": "qwen3_moe"}
+               "Qwen3MoeForCausalLM": "qwen3_moe", "Qwen3_5ForCausalLM": "qwen3_5_text"}
 PUBLISHED_WITHIN = 0.002  # of the parameters: what is published is rounded
 
-HEAD = ("| model | parameters | weights | KV cache | all |\n"
-        "|---|---|---|---|---|\n")
+HEAD = ("| model | parameters | weights | KV cache | all | a snapshot |\n"
+        "|---|---|---|---|---|---|\n")
 
 
 def config_of(class_name, shape, more):
@@ -108,6 +114,12 @@ def megabytes(words, part):
     return int(re.search(rf"^    {part} .* (\d+) bytes$", words, re.M)[1]) / 1e6
 
 
+def snapshot(words):
+    """The memory of one more, where there are any."""
+    found = re.search(r"^  each of its \d+ snapshots takes .* (\d+) bytes$", words, re.M)
+    return f"{int(found[1]) / 1e6:.2f} MB" if found else ""
+
+
 def parameters(words):
     """In millions."""
     number, unit = re.search(r", ([0-9.]+) ([MG]) parameters", words).groups()
@@ -121,7 +133,8 @@ def rows(converter):
         found = parameters(words)
         sizes = [megabytes(words, part) for part in ("weights", "KV cache", "total")]
         text = f"{found / 1000:.2f} G" if found >= 1000 else f"{found:.0f} M"
-        yield name, found, published, f"| {name} | {text} | " + " | ".join(f"{n:.0f} MB" for n in sizes) + " |\n"
+        yield name, found, published, f"| {name} | {text} | " + " | ".join(
+            [*(f"{n:.0f} MB" for n in sizes), snapshot(words)]) + " |\n"
 
 
 def main():
@@ -134,7 +147,7 @@ def main():
     for name, found, published, line in rows(args.converter):
         table += line
         # Half of the last digit that cria-convert prints, besides.
-        if abs(found - published) > PUBLISHED_WITHIN * published + (5 if found >= 1000 else 0.05):
+        if published is not None and abs(found - published) > PUBLISHED_WITHIN * published + (5 if found >= 1000 else 0.05):
             wrong.append(f"{name}: {found} M parameters, published {published} M")
     if not args.check:
         print(table, end="")

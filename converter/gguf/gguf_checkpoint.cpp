@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -31,8 +32,8 @@ constexpr uint64_t kMaxMatrices = 1 << 18;  // of all stacks
 
 class GgufTensor : public SourceTensor {
  public:
-  GgufTensor(const InputFile& file, const GgufEntry& entry)
-      : SourceTensor(entry.name, entry.shape), file_(file), entry_(entry) {}
+  GgufTensor(const InputFile& file, const GgufEntry& entry, std::vector<uint64_t> shape)
+      : SourceTensor(entry.name, std::move(shape)), file_(file), entry_(entry) {}
   // Matrix number i of a stack.
   GgufTensor(const InputFile& file, const GgufEntry& entry, uint64_t i)
       : SourceTensor(entry.name, {entry.shape.end() - 2, entry.shape.end()}),
@@ -86,6 +87,16 @@ class GgufTensor : public SourceTensor {
   const GgufEntry& entry_;
   uint64_t first_row_ = 0;
 };
+
+// Vectors of state spaces lie as matrices of one row or one column.
+std::vector<uint64_t> shape_of(const GgufEntry& entry, format::TensorRole role) {
+  using format::TensorRole;
+  const bool is_vector = role == TensorRole::kDecay || role == TensorRole::kSkip ||
+                         role == TensorRole::kMixerInnerNorm;
+  std::vector<uint64_t> shape = entry.shape;
+  if (is_vector && shape.size() == 2) std::erase(shape, 1U);
+  return shape.empty() ? entry.shape : shape;
+}
 
 // A bias that a file leaves out because it adds nothing.
 class ZeroBias : public SourceTensor {
@@ -193,7 +204,7 @@ std::vector<float> GgufCheckpoint::read_vector(std::string_view name) const {
   for (const auto& file : files_) {
     for (const GgufEntry& entry : file->tensors()) {
       if (entry.name != name) continue;
-      const GgufTensor tensor(file->file(), entry);
+      const GgufTensor tensor(file->file(), entry, entry.shape);
       const uint64_t n = tensor.n_rows();
       if (tensor.n_cols() != 1 || n > format::kMaxHeadDim || !tensor.problem().empty() ||
           entry.type->block_values != 1) {
@@ -221,6 +232,16 @@ ConfigFiles GgufCheckpoint::read_config() const {
   return gguf_config(*architecture_, metadata(), facts, path().string());
 }
 
+// Of layers that attend, where others have none.
+uint32_t GgufCheckpoint::n_key_heads(uint32_t otherwise) const {
+  const JsonObject object(metadata(), path().string());
+  const std::string key = std::string(architecture_->name) + ".attention.head_count_kv";
+  const auto found = metadata().find(key);
+  if (found == metadata().end() || !found->is_array()) return object.count(key).value_or(otherwise);
+  const std::vector<uint32_t> counts = object.counts(key).value_or(std::vector<uint32_t>());
+  return counts.empty() ? otherwise : *std::max_element(counts.begin(), counts.end());
+}
+
 uint32_t GgufCheckpoint::head_dim(const GgufEntry& entry) const {
   const std::optional<NamedRole> named = gguf_role(*architecture_, entry.name);
   const auto role = named ? without_bias(named->role) : format::TensorRole::kRope;
@@ -228,9 +249,7 @@ uint32_t GgufCheckpoint::head_dim(const GgufEntry& entry) const {
   const JsonObject object(metadata(), path().string());
   const std::string prefix = std::string(architecture_->name) + ".attention.";
   const uint32_t n_heads = object.required_count(prefix + "head_count");
-  const uint32_t n_rotated = role == format::TensorRole::kQ
-                                 ? n_heads
-                                 : object.count(prefix + "head_count_kv").value_or(n_heads);
+  const uint32_t n_rotated = role == format::TensorRole::kQ ? n_heads : n_key_heads(n_heads);
   const uint64_t n_rows = entry.shape.front();
   const bool fit = n_rotated != 0 && n_rows % n_rotated == 0 && n_rows / n_rotated % 2 == 0 &&
                    n_rows / n_rotated <= format::kMaxHeadDim;
@@ -258,7 +277,9 @@ std::unique_ptr<SourceTensor> GgufCheckpoint::make_tensor(const GgufFile& file,
                                                           const GgufEntry& entry) const {
   // Where the heads do not fit, the shape is refused when it is planned.
   const uint32_t dim = architecture_->pairs_rows ? head_dim(entry) : 0;
-  std::unique_ptr<SourceTensor> tensor = std::make_unique<GgufTensor>(file.file(), entry);
+  const std::optional<NamedRole> named = gguf_role(*architecture_, entry.name);
+  std::unique_ptr<SourceTensor> tensor = std::make_unique<GgufTensor>(
+      file.file(), entry, named ? shape_of(entry, named->role) : entry.shape);
   return dim != 0 ? without_pairs(std::move(tensor), dim) : std::move(tensor);
 }
 
@@ -290,7 +311,7 @@ std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
       const std::string name = hugging_face_name(*architecture_, entry.name);
       if (!stem_of(name, part, ".bias")) continue;
       const bool counts = entry.name == kGgufQueryBias || entry.name == kGgufUpBias;
-      if (counts || !is_zero_bias(GgufTensor(file->file(), entry))) return entry.name;
+      if (counts || !is_zero_bias(GgufTensor(file->file(), entry, entry.shape))) return entry.name;
     }
   }
   return {};

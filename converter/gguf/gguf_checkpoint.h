@@ -43,6 +43,7 @@ class GgufCheckpoint : public Checkpoint {
   [[nodiscard]] std::vector<float> read_vector(std::string_view name) const;
   // Of the rows of q or k; 0: of another tensor, or where they do not fit the metadata's heads.
   [[nodiscard]] uint32_t head_dim(const GgufEntry& entry) const;
+  [[nodiscard]] uint32_t n_key_heads(uint32_t otherwise) const;
   [[nodiscard]] const Json& metadata() const { return files_.front()->metadata(); }
 
   std::vector<std::unique_ptr<GgufFile>> files_;  // the named one first

@@ -23,7 +23,6 @@ struct NumberKey {
 constexpr NumberKey kCounts[] = {
     {"block_count", "num_hidden_layers", Need::kRequired},
     {"embedding_length", "hidden_size", Need::kRequired},
-    {"feed_forward_length", "intermediate_size", Need::kRequired},
     {"attention.head_count", "num_attention_heads", Need::kRequired},
     {"context_length", "max_position_embeddings", Need::kRequired},
     {"expert_count", "num_experts", Need::kOptional},
@@ -33,6 +32,7 @@ constexpr NumberKey kCounts[] = {
     {"expert_group_used_count", "topk_group", Need::kOptional},
     {"leading_dense_block_count", "first_k_dense_replace", Need::kOptional},
 };
+constexpr NumberKey kFfnWidth = {"feed_forward_length", "intermediate_size", Need::kRequired};
 constexpr NumberKey kKeyHeads = {"attention.head_count_kv", "num_key_value_heads", Need::kOptional};
 constexpr NumberKey kHeadDim = {"attention.key_length", "head_dim", Need::kOptional};
 constexpr NumberKey kQueryRank = {"attention.q_lora_rank", "q_lora_rank", Need::kOptional};
@@ -86,12 +86,30 @@ constexpr OtherName kOtherNames[] = {
 
 // Values that change results in ways that the runtime has no words for.
 constexpr const char* kForeign[] = {
-    "activation_sparsity_scale", "attention.chunk_size",    "attention.max_alibi_bias",
-    "attention.output_scale",    "expert_group_scale",      "experts_per_group",
-    "interleave_moe_layer_step", "moe_every_n_layers",      "moe_latent_size",
-    "nextn_predict_layers",      "rope.dimension_sections", "swiglu_clamp_exp",
-    "use_parallel_residual",
+    "activation_sparsity_scale", "attention.chunk_size", "attention.max_alibi_bias",
+    "attention.output_scale",    "expert_group_scale",   "experts_per_group",
+    "interleave_moe_layer_step", "moe_every_n_layers",   "moe_latent_size",
+    "nextn_predict_layers",      "swiglu_clamp_exp",     "use_parallel_residual",
 };
+// That of texts is one position, which is nothing where each of them turns the same.
+constexpr const char* kSections = "rope.dimension_sections";
+
+// Sizes of mixers that keep a state, as config.json has them of each.
+constexpr NumberKey kSpaceCounts[] = {
+    {"ssm.conv_kernel", "mamba_d_conv", Need::kRequired},
+    {"ssm.state_size", "mamba_d_state", Need::kRequired},
+    {"ssm.group_count", "mamba_n_groups", Need::kRequired},
+    {"ssm.time_step_rank", "mamba_n_heads", Need::kRequired},
+};
+constexpr NumberKey kDeltaCounts[] = {
+    {"ssm.conv_kernel", "linear_conv_kernel_dim", Need::kRequired},
+    {"ssm.state_size", "linear_key_head_dim", Need::kRequired},
+    {"ssm.group_count", "linear_num_key_heads", Need::kRequired},
+    {"ssm.time_step_rank", "linear_num_value_heads", Need::kRequired},
+    {"full_attention_interval", "full_attention_interval", Need::kOptional},
+};
+constexpr const char* kInnerSize = "ssm.inner_size";
+constexpr const char* kRecurrent = "attention.recurrent_layers";
 
 constexpr const char* kGrowth = "llama_4_scaling_beta";
 
@@ -137,6 +155,7 @@ class ConfigWriter {
                {"mlp_bias", !facts_.mlp_bias.empty()},
                {"vocab_size", vocab_size()}};
     for (const NumberKey& count : kCounts) copy_count(count);
+    if (architecture_.row().d_ff != kUnusedWidth) copy_count(kFfnWidth);
     add_heads();
     const bool has_layer_norms = architecture_.row().norm == format::Norm::kLayerNorm;
     copy_number(has_layer_norms ? kLayerNormEpsilon : kRmsEpsilon);
@@ -197,6 +216,7 @@ class ConfigWriter {
     return architecture_.row().has_key(config);
   }
   [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
+  [[nodiscard]] format::Mixer other_mixer() const { return architecture_.row().other_mixer; }
   [[nodiscard]] bool is_latent() const {
     return architecture_.row().mixer == format::Mixer::kLatentAttention;
   }
@@ -209,6 +229,9 @@ class ConfigWriter {
     }
     for (const char* name : kForeign) {
       if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
+    }
+    if (other_mixer() != format::Mixer::kDeltaRule && metadata_.is_on(key(kSections))) {
+      metadata_.refuse(key(kSections), "is not supported");
     }
     for (const OwnNumber& number : kOwnNumbers) {
       if (!has_key(number.key) && metadata_.is_on(key(number.gguf))) {
@@ -259,16 +282,55 @@ class ConfigWriter {
     if (is_latent()) return add_latent_heads();
     if (architecture_.row().has_convolutions) {
       add_convolutions();
+    } else if (other_mixer() == format::Mixer::kStateSpace) {
+      add_state_spaces();
     } else {
       copy_count(kKeyHeads);
     }
+    if (other_mixer() == format::Mixer::kDeltaRule) add_delta_rule();
     copy_count(kHeadDim);
   }
 
-  // Layers without heads of keys are convolutions. The width of the MLP has been computed.
+  // The width of the MLP has been computed.
   void add_convolutions() {
     copy_count({"shortconv.l_cache", "conv_L_cache", Need::kRequired});
     config_["block_auto_adjust_ff_dim"] = false;
+    add_layers_without_keys(kConvolutionLayer);
+  }
+
+  void add_state_spaces() {
+    for (const NumberKey& count : kSpaceCounts) copy_count(count);
+    config_["mamba_d_head"] = inner_size_by("mamba_d_head", key("ssm.time_step_rank"));
+    config_["mamba_expand"] = inner_size_by("mamba_expand", key("embedding_length"));
+    add_layers_without_keys(architecture_.row().other_layer);
+    // Without experts it has no other MLP.
+    const char* const shared = "expert_shared_feed_forward_length";
+    const bool is_said = metadata_.count(key(shared)).value_or(0) != 0;
+    copy_count({is_said ? shared : kFfnWidth.gguf, "shared_intermediate_size", Need::kRequired});
+    if (!config_.contains("num_experts")) config_["num_experts"] = 0U;
+  }
+
+  void add_delta_rule() {
+    for (const NumberKey& count : kDeltaCounts) copy_count(count);
+    config_["linear_value_head_dim"] =
+        inner_size_by("linear_value_head_dim", key("ssm.time_step_rank"));
+    // Older files have the interval alone.
+    if (metadata_.has(key(kRecurrent))) {
+      add_layer_types(kRecurrent, architecture_.row().other_layer, "full_attention");
+    }
+  }
+
+  // What all heads have together, by another count.
+  [[nodiscard]] uint32_t inner_size_by(const char* config, const std::string& divisor) {
+    const std::string name = named(config, kInnerSize);
+    const uint32_t size = metadata_.required_count(name);
+    const uint32_t n = metadata_.required_count(divisor);
+    if (n == 0 || size % n != 0) metadata_.refuse(name, "must be a multiple of " + divisor);
+    return size / n;
+  }
+
+  // Layers without heads of keys are no attention.
+  void add_layers_without_keys(std::string_view other) {
     const std::string name = named("num_key_value_heads", kKeyHeads.gguf);
     (void)named("layer_types", kKeyHeads.gguf);
     const auto heads = json_.find(name);
@@ -278,7 +340,7 @@ class ConfigWriter {
     Json types = Json::array();
     for (const uint32_t count : counts) {
       if (count != 0 && count != most) metadata_.refuse(name, "must be one number or 0");
-      types.push_back(count == 0 ? kConvolutionLayer : "full_attention");
+      types.push_back(count == 0 ? std::string(other) : "attention");
     }
     config_["num_key_value_heads"] = most;
     config_["layer_types"] = std::move(types);
@@ -343,11 +405,15 @@ class ConfigWriter {
     if (!is_open && !is_normalized) metadata_.refuse(normalized, "false is not supported here");
     config_[kNormalized] = is_normalized;
     copy_count(kExpertWidth);
+    if (is_latent()) {
+      copy_count(kSharedWidth);
+      return add_deepseek_experts();
+    }
+    if (other_mixer() == format::Mixer::kStateSpace) return;
     copy_count(kSharedWidth);
-    if (is_latent()) return add_deepseek_experts();
     if (!has_key("num_experts")) return;
     const uint32_t n_chosen = metadata_.required_count(key("expert_used_count"));
-    const uint32_t width = metadata_.required_count(key("feed_forward_length"));
+    const uint32_t width = metadata_.count(key(kFfnWidth.gguf)).value_or(0);
     // Older files give the width of all chosen experts together, and of those beside them.
     if (has_key(kExpertWidth.config) && !config_.contains(kExpertWidth.config) && n_chosen != 0) {
       config_[kExpertWidth.config] = width / n_chosen;
@@ -394,17 +460,21 @@ class ConfigWriter {
     if (window != WindowKeys::kPeriod && window != WindowKeys::kEven) {
       metadata_.refuse(name, "is not supported for this architecture");
     }
-    const Json& pattern = *json_.find(name);
-    if (!pattern.is_array()) {
+    if (!json_.find(name)->is_array()) {
       config_["sliding_window_pattern"] =
           metadata_.required_count(named("sliding_window_pattern", kPattern));
       return;
     }
-    (void)named("layer_types", kPattern);
+    add_layer_types(kPattern, "sliding_attention", "full_attention");
+  }
+
+  // What layers are where a list says true, and the others.
+  void add_layer_types(const char* list, std::string_view yes, std::string_view no) {
+    const std::string name = named("layer_types", list);
     Json types = Json::array();
-    for (const Json& has_window : pattern) {
-      if (!has_window.is_boolean()) metadata_.refuse(name, "must be true or false for each layer");
-      types.push_back(has_window.get<bool>() ? "sliding_attention" : "full_attention");
+    for (const Json& is_so : *json_.find(name)) {
+      if (!is_so.is_boolean()) metadata_.refuse(name, "must be true or false for each layer");
+      types.push_back(std::string(is_so.get<bool>() ? yes : no));
     }
     config_["layer_types"] = types;
   }

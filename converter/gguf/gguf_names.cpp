@@ -24,6 +24,13 @@ bool has_windows(const JsonObject& metadata) {
   return metadata.count("olmo2.attention.sliding_window").value_or(0) != 0;
 }
 constexpr StoredForm kApart = {.names = TensorNames::kDeepseekApart};
+constexpr StoredForm kStateSpaces = {.names = TensorNames::kGraniteHybridApart, .has_decays = true};
+constexpr StoredForm kQwen3Next = {
+    .names = TensorNames::kQwen3NextApart, .has_whole_norms = true, .has_decays = true};
+constexpr StoredForm kQwen35 = {.names = TensorNames::kQwen35,
+                                .has_whole_norms = true,
+                                .has_decays = true,
+                                .has_tiled_values = true};
 
 // A Mistral is a "llama" too, and a Mixtral one with experts.
 constexpr GgufArchitecture kArchitectures[] = {
@@ -52,6 +59,10 @@ constexpr GgufArchitecture kArchitectures[] = {
     {"gemma3", Architecture::kGemma3, false, nullptr, {.has_whole_norms = true}},
     {"lfm2", Architecture::kLfm2, false},
     {"lfm2moe", Architecture::kLfm2Moe, false},
+    {"granitehybrid", Architecture::kGraniteHybrid, true, nullptr, kStateSpaces},
+    {"qwen3next", Architecture::kQwen3Next, false, nullptr, kQwen3Next},
+    {"qwen35", Architecture::kQwen35, false, nullptr, kQwen35},
+    {"qwen35moe", Architecture::kQwen35Moe, false, nullptr, kQwen35},
 };
 
 constexpr RoleName kRows[] = {
@@ -100,6 +111,46 @@ constexpr RoleName kRows[] = {
     {TensorNames::kLfm2, TensorRole::kO, "shortconv.out_proj.weight", Take::kRows, is_convolution},
     {TensorNames::kLfm2, TensorRole::kChoiceBias, "exp_probs_b.bias"},
     {TensorNames::kLfm2, TensorRole::kFinalNorm, "token_embd_norm.weight"},
+
+    {TensorNames::kGraniteHybrid, TensorRole::kMixerGate, "ssm_in.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kV, "ssm_in.weight", Take::kRows, is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kK, "ssm_in.weight", Take::kRows, is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kQ, "ssm_in.weight", Take::kRows, is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecayIn, "ssm_in.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kConvolution, "ssm_conv1d.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kConvolutionBias, "ssm_conv1d.bias"},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecay, "ssm_a"},
+    {TensorNames::kGraniteHybrid, TensorRole::kDecayBias, "ssm_dt.bias"},
+    {TensorNames::kGraniteHybrid, TensorRole::kSkip, "ssm_d"},
+    {TensorNames::kGraniteHybrid, TensorRole::kMixerInnerNorm, "ssm_norm.weight"},
+    {TensorNames::kGraniteHybrid, TensorRole::kO, "ssm_out.weight", Take::kRows, is_state_space},
+    {TensorNames::kGraniteHybrid, TensorRole::kGate, "ffn_gate_shexp.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kGraniteHybrid, TensorRole::kUp, "ffn_up_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kGraniteHybrid, TensorRole::kDown, "ffn_down_shexp.weight", Take::kRows,
+     has_experts},
+
+    {TensorNames::kQwen3NextApart, TensorRole::kBetaIn, "ssm_ba.weight"},
+    {TensorNames::kQwen3NextApart, TensorRole::kDecayIn, "ssm_ba.weight"},
+
+    {TensorNames::kQwen35, TensorRole::kQ, "attn_qkv.weight", Take::kRows, is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kK, "attn_qkv.weight", Take::kRows, is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kV, "attn_qkv.weight", Take::kRows, is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kMixerGate, "attn_gate.weight", Take::kRows, is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kDecayIn, "ssm_alpha.weight"},
+    {TensorNames::kQwen35, TensorRole::kBetaIn, "ssm_beta.weight"},
+    {TensorNames::kQwen35, TensorRole::kConvolution, "ssm_conv1d.weight"},
+    {TensorNames::kQwen35, TensorRole::kDecay, "ssm_a"},
+    {TensorNames::kQwen35, TensorRole::kDecayBias, "ssm_dt.bias"},
+    {TensorNames::kQwen35, TensorRole::kMixerInnerNorm, "ssm_norm.weight"},
+    {TensorNames::kQwen35, TensorRole::kO, "ssm_out.weight", Take::kRows, is_delta_rule},
+    {TensorNames::kQwen35, TensorRole::kQ, "attn_q.weight"},
+    {TensorNames::kQwen35, TensorRole::kMixerGate, "attn_q.weight"},
+    {TensorNames::kQwen35, TensorRole::kFfnNorm, "post_attention_norm.weight"},
+    {TensorNames::kQwen35, TensorRole::kSharedGate, "ffn_gate_inp_shexp.weight"},
+    {TensorNames::kQwen35, TensorRole::kGate, "ffn_gate_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kQwen35, TensorRole::kUp, "ffn_up_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kQwen35, TensorRole::kDown, "ffn_down_shexp.weight", Take::kRows, has_experts},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},

@@ -181,6 +181,8 @@ def _keep_common(engine: Engine, tokens: list[int]) -> list[int]:
     n_kept = next((i for i, token in enumerate(held) if token != tokens[i]), len(held))
     if lib.cria_reset(session, n_kept) != s.Status.CRIA_OK:  # a sliding window's ring has gone on
         check(lib.cria_reset(session, 0))
+    # The same prompt again reads its last token alone; of layers' state a snapshot is needed there.
+    lib.cria_keep_snapshot(session, len(tokens) - 1)
     return tokens[lib.cria_position(session):]
 
 

@@ -33,7 +33,7 @@ def _layer_kind(info: s.ModelInfoStruct, index: int) -> LayerKind:
         feed_forward=_FEED_FORWARDS[found.feed_forward],
         has_rope=bool(found.has_rope),
         **{name: getattr(found, name) for name in (
-            "n_layers", "n_heads", "n_kv_heads", "key_dim", "value_dim", "window", "original_context", "d_ff", "n_experts",
+            "n_layers", "n_heads", "n_kv_heads", "n_states", "key_dim", "value_dim", "window", "original_context", "d_ff", "n_experts",
             "n_chosen", "expert_ff")})
 
 

@@ -68,6 +68,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_seed": (None, (c_void_p, c_uint64)),
     "cria_position": (c_uint32, (c_void_p,)),
     "cria_context": (c_uint32, (c_void_p,)),
+    "cria_keep_snapshot": (c_int, (c_void_p, c_uint32)),
     "cria_reset": (c_int, (c_void_p, c_uint32)),
     "cria_tokens": (POINTER(c_uint32), (c_void_p,)),
     "cria_chat_required": (c_int, (c_void_p, POINTER(s.ChatConfig), POINTER(c_size_t))),

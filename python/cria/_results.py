@@ -38,6 +38,7 @@ class LayerKind:
     feed_forward: str  # "dense", "experts"
     n_heads: int
     n_kv_heads: int
+    n_states: int
     key_dim: int
     value_dim: int
     window: int  # a position attends to so many; 0: to all

@@ -141,7 +141,7 @@ class LayerKindStruct(ctypes.Structure):
         ("mixer", c_int),
         ("feed_forward", c_int),
         *((name, c_uint32) for name in (
-            "n_heads", "n_kv_heads", "key_dim", "value_dim", "window", "has_rope", "original_context", "d_ff", "n_experts",
+            "n_heads", "n_kv_heads", "n_states", "key_dim", "value_dim", "window", "has_rope", "original_context", "d_ff", "n_experts",
             "n_chosen", "expert_ff")),
     ]
 

@@ -331,6 +331,20 @@ def test_a_conversation_is_read_once(model):
     assert model.chat(asked("What is a cria?", first, "hello"), temperature=0) == again
 
 
+def test_what_is_asked_again_is_read_but_for_its_last_token(demo, tmp_path):
+    import checkpoints
+    hybrid = tmp_path / "lfm2.cria"  # layers keep blocks of state
+    subprocess.run([str(BINARIES / "cria-convert"), str(checkpoints.lfm2("lfm2_of_python", 512)), "-o", str(hybrid), "--quiet"],
+                   check=True, timeout=cli.PATIENCE_S)
+    for path in (demo, hybrid):
+        with cria.Model(path) as opened:
+            for ask in (lambda text: opened.chat(text, temperature=0, max_tokens=8),
+                        lambda text: opened.complete(text, temperature=0, max_tokens=8)):
+                first, again = ask("What is a cria?"), ask("What is a cria?")
+                assert first.n_read > 1
+                assert (again, again.n_read) == (first, 1)
+
+
 def test_results_do_not_depend_on_what_went_before(demo, model):
     def results(opened):
         return (opened.chat("hello", temperature=0), opened.complete("The llama", temperature=0, max_tokens=9),

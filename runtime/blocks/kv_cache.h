@@ -35,15 +35,33 @@ struct KvCache {
 };
 static_assert(sizeof(KvCache) <= kCacheObjectBytes);
 
+inline constexpr uint32_t kNoPosition = UINT32_MAX;
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+
+// Where blocks of state may stand (runtime/decode/slots.h).
+struct StateSlot {
+  uint32_t position;  // kNoPosition: free
+  bool is_snapshot;   // or becomes one when a step has passed the position
+};
+static_assert(sizeof(StateSlot) == kSlotObjectBytes);
+
 // Of all layers of a session.
 struct LayerStates {
   KvCache* caches;  // one a kind
   // Of each RoPE table, the rates by which this session's keys are turned.
   const float* rope_rates[format::kMaxRopeTables];
-  // Where blocks stand that the rows at hand go on from, but for those of position 0, and where
-  // what becomes of them goes; one may be the other.
-  uint32_t read_slot;
+  StateSlot* slots;  // [n_slots], that of the session's position, if not 0, and snapshots
+  uint32_t n_slots;  // 0: no layers keep blocks
+  // Where a step writes the blocks of positions that have no slot.
   uint32_t write_slot;
+
+  // Where blocks of a position stand; kNoSlot: nowhere.
+  [[nodiscard]] uint32_t slot_at(uint32_t position) const {
+    for (uint32_t i = 0; kHasBlocks && i < n_slots; ++i) {
+      if (slots[i].position == position) return i;
+    }
+    return kNoSlot;
+  }
 };
 
 // Of a kind's layers, in memory of the carver (lay_out_state).

@@ -11,7 +11,7 @@
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
 #include "runtime/decode/sampler.h"
-#include "runtime/decode/slots.h"
+#include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -84,7 +84,6 @@ bool plan_with_room(cria_chat* c, cria_workspace* w) {
 void begin_answer(cria_chat* c) {
   c->n_hidden = 0;
   commit_plan(c);
-  keep_snapshot(c->session);
   static_cast<void>(add_message(c, CRIA_ASSISTANT, nullptr, 0));  // ask has made room
   c->phase = ChatPhase::kSpeaking;
   c->memory.messages[c->n_messages - 1].position = c->n_said;

@@ -81,6 +81,7 @@ struct cria_chat {
   uint32_t n_left_out;   // and so many exchanges leave once it is read
   uint32_t step_end;     // the session's position then
   uint32_t n_next;
+  uint32_t n_lead;  // tokens before the first exchange, of a conversation that is read again
   uint32_t max_tokens;
   uint32_t n_answered;
   uint32_t last_token;  // drawn

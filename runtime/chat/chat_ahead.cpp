@@ -51,7 +51,9 @@ Status read_conversation(cria_chat* c, cria_workspace* w, uint32_t most_tokens, 
   // Whatever the session held, and however it was read: when nothing is left it is the same.
   keep_common(c, c->n_next);
   CRIA_TRY(read(c, w, c->memory.next, std::min(c->n_next, most_tokens), n_read));
-  if (*n_read == c->n_next) keep_snapshot(c->session);
+  if (*n_read == c->n_next) {
+    static_cast<void>(keep_snapshot(c->session, c->session->position));
+  }
   return Status::kOk;
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -165,6 +165,23 @@ Status plan_question(cria_chat* c, cria_workspace* w, const Question& question) 
   return plan_reading(c, w, part);
 }
 
+// Where another answer to the newest question, and the conversation that goes on, can be read from:
+// before the token whose logits the answer begins with. What opens the answer's turn is written
+// otherwise later by a template that drops thinking, so there it comes before that.
+uint32_t end_of_question(cria_chat* c, cria_workspace* w) {
+  const uint32_t last = c->step_end - 1;
+  if ((c->session->model->chat_template.header.flags & format::kChatDropThinking) == 0) return last;
+  const uint32_t question = c->n_messages - 1;
+  const uint32_t begin = question < c->stays.n_messages ? c->memory.messages[question].position
+                                                        : c->memory.starts[question];
+  const std::span<const cria_message> view = view_of(*c, c->n_left_out, c->n_messages);
+  const uint32_t n_next = c->n_next;
+  const Status status = encode_messages(c, w, view, view.size() - 1, false);
+  const uint32_t end = begin + c->n_next - n_next;
+  c->n_next = n_next;
+  return status == Status::kOk ? std::min(last, end) : last;
+}
+
 }  // namespace
 
 void give_entry(cria_chat* c, cria_batch_entry* entry) {
@@ -213,6 +230,9 @@ Status ask_question(cria_chat* c, cria_workspace* w, const Question& question,
   c->phase = ChatPhase::kReading;
   c->n_read += c->n_next;
   give_entry(c, entry);
+  if (keeps_blocks(c->session->model->config)) {
+    static_cast<void>(keep_snapshot(c->session, end_of_question(c, w)));
+  }
   return Status::kOk;
 }
 

@@ -4,7 +4,7 @@
 
 #include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/slots.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -137,11 +137,13 @@ Status encode_all(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t n_l
   CRIA_TRY(encode_messages(c, w, view.first(0), 0, false));
   uint32_t position = has_system(*c) ? 0 : c->n_next;
   c->n_next = 0;
+  c->n_lead = position;
   for (size_t i = 0; i < view.size(); ++i) {
     const auto index = static_cast<uint32_t>(i) + (i > 0 || !has_system(*c) ? n_skipped : 0);
     c->memory.starts[index] = position;
     CRIA_TRY(encode_messages(c, w, view.first(i + 1), i, opens_turn && i + 1 == view.size()));
     position = c->n_next;
+    if (i == 0 && has_system(*c)) c->n_lead = position;
   }
   if (is_speaking) {
     const uint32_t begin = c->memory.messages[n].position;
@@ -183,7 +185,9 @@ Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32
                         bool was_full) {
   if (c->n_messages == 0) {
     c->n_next = 0;
-    return encode_messages(c, w, view_of(*c, 0, 0), 0, false);
+    const Status status = encode_messages(c, w, view_of(*c, 0, 0), 0, false);
+    c->n_lead = c->n_next;
+    return status;
   }
   uint32_t n_left_out = 0;
   const uint32_t more = wanted + spare_room(*c) + n_question;
@@ -198,6 +202,8 @@ void keep_common(cria_chat* c, uint32_t most) {
   const uint32_t n_kept = c->session->position;
   std::copy(c->memory.next + n_kept, c->memory.next + c->n_next, c->memory.next);
   c->n_next -= n_kept;
+  // It stays when exchanges leave, and is not read again then.
+  static_cast<void>(keep_snapshot(c->session, c->n_lead));
 }
 
 Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted, bool was_full) {

@@ -216,6 +216,8 @@ Status find_layer_kind(const cria_model_info& info, uint32_t index, cria_layer_k
   out->feed_forward = static_cast<cria_feed_forward>(k.feed_forward);
   out->n_heads = k.n_query_heads;
   out->n_kv_heads = k.n_key_heads;
+  const bool has_states = out->mixer == CRIA_DELTA_RULE || out->mixer == CRIA_STATE_SPACE;
+  out->n_states = has_states ? k.n_value_heads : 0;
   out->key_dim = k.key_dim;
   out->value_dim = k.value_dim;
   out->d_ff = k.d_ff;

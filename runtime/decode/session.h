@@ -9,28 +9,12 @@
 #include "runtime/blocks/kv_cache.h"
 #include "runtime/decode/model.h"
 
-namespace cria {
-
-inline constexpr uint32_t kNoPosition = UINT32_MAX;
-inline constexpr uint32_t kNoSlot = UINT32_MAX;
-
-// Where blocks of state may stand (runtime/decode/slots.h).
-struct StateSlot {
-  uint32_t position;  // kNoPosition: free
-  bool is_snapshot;
-};
-static_assert(sizeof(StateSlot) == kSlotObjectBytes);
-
-}  // namespace cria
-
 struct cria_session {
   const cria_model* model;
   cria::LayerStates states;
-  uint32_t* history;       // [context] tokens of the positions used
-  float* logits;           // [vocab_size]
-  float* last_row;         // [d_model], what the newest logits come from
-  cria::StateSlot* slots;  // [n_slots], that of position, if not 0, and snapshots before it
-  uint32_t n_slots;        // 0: no layers keep blocks
+  uint32_t* history;  // [context] tokens of the positions used
+  float* logits;      // [vocab_size]
+  float* last_row;    // [d_model], what the newest logits come from
   uint32_t context;
   uint32_t position;
   uint32_t first_moved;  // the first position whose keys and values are not those of reading the
@@ -59,14 +43,6 @@ namespace cria {
   return !has_flag(config, format::kLearnedPositions) && !keeps_blocks(config);
 }
 
-// Where a session's blocks of a position stand; kNoSlot: nowhere.
-[[nodiscard]] inline uint32_t slot_at(const cria_session& s, uint32_t position) {
-  for (uint32_t i = 0; kHasBlocks && i < s.n_slots; ++i) {
-    if (s.slots[i].position == position) return i;
-  }
-  return kNoSlot;
-}
-
 // The first position that a token at position attends to in layers of a kind.
 [[nodiscard]] inline uint32_t first_attended(const format::LayerKind& kind, uint32_t position) {
   return kind.window != 0 && position >= kind.window ? position + 1 - kind.window : 0;
@@ -80,8 +56,8 @@ namespace cria {
 
 // Whether tokens can follow at position: all that they go on from is in the caches.
 [[nodiscard]] inline bool can_follow(const cria_session& s, uint32_t position) {
-  const bool has_slots = kHasBlocks && s.n_slots != 0;
-  if (has_slots && position != 0 && slot_at(s, position) == kNoSlot) return false;
+  const bool has_slots = kHasBlocks && s.states.n_slots != 0;
+  if (has_slots && position != 0 && s.states.slot_at(position) == kNoSlot) return false;
   for (size_t kind = 0; kind < s.caches().size() && position != 0; ++kind) {
     const uint32_t first = first_attended(s.model->config.kinds[kind], position);
     if (first < s.caches()[kind].first_kept) return false;
@@ -95,8 +71,9 @@ inline void cut(cria_session* s, uint32_t position) {
   if (position == 0) {
     for (KvCache& cache : s->caches()) cache.first_kept = 0;
   }
-  for (uint32_t i = 0; kHasBlocks && i < s->n_slots; ++i) {
-    if (position == 0 || s->slots[i].position > position) s->slots[i] = {kNoPosition, false};
+  for (uint32_t i = 0; kHasBlocks && i < s->states.n_slots; ++i) {
+    StateSlot& slot = s->states.slots[i];
+    if (position == 0 || slot.position > position) slot = {kNoPosition, false};
   }
   if (position <= s->first_moved) s->first_moved = UINT32_MAX;
   s->has_logits = false;

@@ -1,18 +1,21 @@
 #include "runtime/decode/slots.h"
 
+#include <algorithm>
+#include <span>
+
 namespace cria {
 namespace {
 
 // There is always one: a current slot and snapshots are one less than all.
-uint32_t free_slot(const cria_session& s) {
+uint32_t free_slot(const LayerStates& states) {
   uint32_t slot = 0;
-  while (s.slots[slot].position != kNoPosition) ++slot;
+  while (states.slots[slot].position != kNoPosition) ++slot;
   return slot;
 }
 
 // The snapshot that is nearest to the one before it: reading from there again costs least. kNoSlot:
 // not all are taken.
-uint32_t slot_to_give_up(const cria_session& s) {
+uint32_t slot_to_give_up(const LayerStates& s) {
   uint32_t n_snapshots = 0;
   uint32_t found = kNoSlot;
   uint32_t least = UINT32_MAX;
@@ -37,40 +40,49 @@ uint32_t slot_to_give_up(const cria_session& s) {
 }  // namespace
 
 void begin_blocks(cria_session* s) {
-  if (s->n_slots == 0) return;
-  s->states.read_slot = slot_at(*s, s->position);
-  s->states.write_slot = free_slot(*s);
+  if (s->states.n_slots != 0) s->states.write_slot = free_slot(s->states);
 }
 
 void commit_blocks(cria_session* s, uint32_t position) {
-  if (s->n_slots == 0) return;
-  for (uint32_t i = 0; i < s->n_slots; ++i) {
-    if (!s->slots[i].is_snapshot) s->slots[i] = {kNoPosition, false};
+  LayerStates& states = s->states;
+  if (states.n_slots == 0) return;
+  for (uint32_t i = 0; i < states.n_slots; ++i) {
+    if (!states.slots[i].is_snapshot) states.slots[i] = {kNoPosition, false};
   }
-  s->slots[s->states.write_slot] = {position, false};
+  if (states.slot_at(position) == kNoSlot) states.slots[states.write_slot] = {position, false};
 }
 
 uint32_t replace_blocks(cria_session* s, uint32_t position) {
-  for (uint32_t i = 0; i < s->n_slots; ++i) s->slots[i] = {kNoPosition, false};
-  if (s->n_slots != 0 && position != 0) s->slots[0] = {position, false};
+  const std::span slots(s->states.slots, s->states.n_slots);
+  for (StateSlot& slot : slots) slot = {kNoPosition, false};
+  if (!slots.empty() && position != 0) slots[0] = {position, false};
   return 0;
 }
 
-void keep_snapshot(cria_session* s) {
-  if constexpr (!kHasBlocks) return;
-  if (s->n_slots <= kMoreSlots || s->position == 0) return;
-  StateSlot& slot = s->slots[slot_at(*s, s->position)];
-  if (slot.is_snapshot) return;
-  const uint32_t given_up = slot_to_give_up(*s);
-  if (given_up != kNoSlot) s->slots[given_up] = {kNoPosition, false};
-  slot.is_snapshot = true;
+Status keep_snapshot(cria_session* s, uint32_t position) {
+  if (position > s->context) return Status::kInvalidArgument;
+  if (!kHasBlocks || s->states.n_slots == 0) return Status::kOk;
+  if (s->states.n_slots == kMoreSlots) return Status::kUnsupported;
+  if (position == 0) return Status::kOk;
+  StateSlot* const slots = s->states.slots;
+  uint32_t slot = s->states.slot_at(position);
+  if (slot == kNoSlot && position < s->position) return Status::kForgotten;
+  if (slot != kNoSlot && slots[slot].is_snapshot) return Status::kOk;
+  const uint32_t given_up = slot_to_give_up(s->states);
+  if (given_up != kNoSlot) {
+    slots[given_up].is_snapshot = false;
+    if (slots[given_up].position != s->position) slots[given_up].position = kNoPosition;
+  }
+  if (slot == kNoSlot) slot = free_slot(s->states);
+  slots[slot] = {position, true};
+  return Status::kOk;
 }
 
 uint32_t last_followed(const cria_session& s, uint32_t position) {
   if (can_follow(s, position)) return position;
   uint32_t last = 0;
-  for (uint32_t i = 0; kHasBlocks && i < s.n_slots; ++i) {
-    const uint32_t at = s.slots[i].position;
+  for (uint32_t i = 0; kHasBlocks && i < s.states.n_slots; ++i) {
+    const uint32_t at = s.states.slots[i].position;
     if (at < position && at > last && can_follow(s, at)) last = at;
   }
   return last;
@@ -78,9 +90,16 @@ uint32_t last_followed(const cria_session& s, uint32_t position) {
 
 }  // namespace cria
 
-extern "C" cria_status cria_keep_snapshot(cria_session* session) {
+extern "C" {
+
+cria_status cria_keep_snapshot(cria_session* session, uint32_t position) {
   if (session == nullptr) return CRIA_INVALID_ARGUMENT;
-  if (session->n_slots == cria::kMoreSlots) return CRIA_UNSUPPORTED;
-  cria::keep_snapshot(session);
-  return CRIA_OK;
+  return cria::to_public(cria::keep_snapshot(session, position));
 }
+
+uint32_t cria_resume_position(const cria_session* session, uint32_t position) {
+  if (session == nullptr) return 0;
+  return cria::last_followed(*session, std::min(position, session->position));
+}
+
+}  // extern "C"

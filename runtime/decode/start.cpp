@@ -32,8 +32,8 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   *s = {};
   CRIA_TRY(take(&arena, kCacheObjectBytes * n_kinds, &s->states.caches));
   if constexpr (kHasBlocks) {
-    s->n_slots = state_slots(model.config, plan.input.n_snapshots);
-    CRIA_TRY(take(&arena, kSlotObjectBytes * s->n_slots, &s->slots));
+    s->states.n_slots = state_slots(model.config, plan.input.n_snapshots);
+    CRIA_TRY(take(&arena, kSlotObjectBytes * s->states.n_slots, &s->states.slots));
   }
   CRIA_TRY(take(&arena, sizes.kv_cache, &state));
   CRIA_TRY(take(&arena, sizes.history, &s->history));

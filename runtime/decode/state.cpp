@@ -127,7 +127,7 @@ Status save(const cria_session& s, uint32_t position, uint8_t* out, size_t n_byt
   const bool has_logits = keeps_logits(s, position);
   if (n_bytes < state_bytes(s, position, has_logits)) return Status::kBufferTooSmall;
   uint8_t* p = out + sizeof(StateHeader);
-  const uint32_t slot = slot_at(s, position);
+  const uint32_t slot = s.states.slot_at(position);
   visit_pieces(s, position, slot, has_logits, [&](Piece, const void* piece, size_t bytes) {
     std::memcpy(p, piece, bytes);
     p += bytes;

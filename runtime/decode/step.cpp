@@ -186,12 +186,6 @@ Status output_last(cria_workspace* w, std::span<const cria_batch_entry> entries)
   return Status::kOk;
 }
 
-// Sessions with rows in another chunk go on from what these have become.
-void go_on(std::span<const cria_batch_entry> entries, const Chunk& chunk) {
-  if constexpr (!kHasBlocks) return;
-  visit_pieces(entries, chunk, [](const Piece& piece) { go_on_with_blocks(piece.entry->session); });
-}
-
 // All rows are in the caches: the sessions go on from there.
 void commit(std::span<const cria_batch_entry> entries) {
   for (const cria_batch_entry& entry : entries) {
@@ -222,7 +216,6 @@ Status run(cria_workspace* w, std::span<const cria_batch_entry> entries) {
   for (Cursor at = {0, 0}; at.entry < entries.size();) {
     const Chunk chunk = take_chunk(w, entries, &at);
     CRIA_TRY(forward(w, chunk.n_rows));
-    go_on(entries, chunk);
     keep_hidden(w, entries, chunk);
     CRIA_TRY(output_all(w, entries, chunk));
     keep_last_rows(*w, entries, chunk);

@@ -179,6 +179,7 @@ typedef struct cria_layer_kind {
   cria_feed_forward feed_forward;
   uint32_t n_heads;    /* of queries */
   uint32_t n_kv_heads; /* of keys and values */
+  uint32_t n_states;   /* matrices of key_dim x value_dim that layers keep in place of a KV cache */
   uint32_t key_dim;    /* of a head, as value_dim */
   uint32_t value_dim;
   uint32_t window;   /* a position attends to this many, itself included; 0: to all */
@@ -705,16 +706,25 @@ uint32_t cria_context(const cria_session* session);
  *     position would attend to. Position 0 never fails so */
 cria_status cria_reset(cria_session* session, uint32_t position);
 
-/* Keeps a snapshot of a session's position, so that cria_reset can come back to it and
- * cria_copy_prefix and cria_state_prefix_save can begin there. It costs no time: blocks of state,
- * unlike rows of a KV cache, cannot be cut back, so the session leaves these where they are. Models
- * without blocks can go back anywhere, and do nothing here.
+/* Keeps a snapshot of a position, so that cria_reset can come back to it and cria_copy_prefix and
+ * cria_state_prefix_save can begin there. It costs no time: blocks of state, unlike rows of a KV
+ * cache, cannot be cut back, so the session leaves these where they are. Models without blocks can
+ * go back anywhere, and do nothing here.
+ *   - position: where the session stands, or a later one. The step that passes a later one keeps
+ *     it, and no other bit changes. The logits of a prompt that may come again need a snapshot
+ *     before its last token
  *
- * A snapshot is forgotten with its position. When config.n_snapshots are taken, the one that is
- * nearest to the one before it makes room: least has to be read again for it.
+ * A snapshot is forgotten with its position, and one that is to come with every cria_reset. When
+ * config.n_snapshots are taken, the one that is nearest to the one before it makes room: least has
+ * to be read again for it.
  * Errors:
+ *   - CRIA_INVALID_ARGUMENT: position is beyond the context
+ *   - CRIA_FORGOTTEN: the session has passed it without a snapshot
  *   - CRIA_UNSUPPORTED: the layers keep blocks, and the session was planned without snapshots */
-cria_status cria_keep_snapshot(cria_session* session);
+cria_status cria_keep_snapshot(cria_session* session, uint32_t position);
+/* Gives the last position up to this one at which tokens can follow: where cria_reset goes, and
+ * where cria_copy_prefix and cria_state_prefix_save can end. 0: nothing before it is of use. */
+uint32_t cria_resume_position(const cria_session* session, uint32_t position);
 
 /* Makes a session a copy of the first n_positions of another one, from. Tokens, keys and values are
  * copied. Logits are copied too, as they are, if n_positions are all of from. What session held is

@@ -1,6 +1,7 @@
 """Checkpoints with the demo's weights and another tokenizer, or the demo's tokenizer and other weights."""
 import array
 import json
+import math
 import random
 import struct
 
@@ -69,13 +70,14 @@ def sentencepiece(name, knows_all=True, is_normalized=False):
 
 
 def write_safetensors(path, shapes, seed):
-    """Random f32 values of these shapes; norms are near 1."""
+    """Random f32 values of these shapes, drawn up to a size; norms are near 1."""
     source, header, data = random.Random(seed), {}, bytearray()
     for name, shape in shapes.items():
         mean = 1 if len(shape) == 1 and name.endswith("weight") else 0
-        n = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        n = math.prod(shape)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * n]}
-        data += array.array("f", [source.gauss(mean, 0.2) for _ in range(n)]).tobytes()
+        drawn = array.array("f", [source.gauss(mean, 0.2) for _ in range(min(n, 1 << 17))])
+        data += (drawn * -(-n // len(drawn)))[:n].tobytes()
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
@@ -88,15 +90,40 @@ def gpt2(name, context):
     shapes = {"transformer.wte.weight": [vocab, width], "transformer.wpe.weight": [context, width]}
     for part, shape in (*((f"h.0.{part}", shape) for part, shape in layer.items()), ("ln_f", [width])):
         shapes |= {f"transformer.{part}.weight": shape, f"transformer.{part}.bias": shape[-1:]}
+    return _random_folder(name, {
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": width, "n_layer": 1, "n_head": 2, "n_positions": context,
+        "vocab_size": vocab, "bos_token_id": 2042, "eos_token_id": 2046}, shapes)
+
+
+def _random_folder(name, config, shapes):
+    """Random weights, with the demo's tokenizer and template."""
     folder = cli.folder() / name
     folder.mkdir()
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (folder / file).symlink_to(cli.DEMO / file)
-    (folder / "config.json").write_text(json.dumps({
-        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": width, "n_layer": 1, "n_head": 2, "n_positions": context,
-        "vocab_size": vocab, "bos_token_id": 2042, "eos_token_id": 2046}))
+    (folder / "config.json").write_text(json.dumps(config))
     write_safetensors(folder / "model.safetensors", shapes, 1)
     return folder
+
+
+def lfm2(name, context, width=32, ffn=48, n_layers=3):
+    """An LFM2 in which every third layer attends, with random weights, and the demo's tokenizer and template."""
+    vocab = 2048
+    shapes = {"model.embed_tokens.weight": [vocab, width], "model.embedding_norm.weight": [width]}
+    mixers = {"conv": {"conv.in_proj": [3 * width, width], "conv.conv": [width, 1, 3], "conv.out_proj": [width, width]},
+              "full_attention": {"self_attn.q_proj": [width, width], "self_attn.k_proj": [width // 2, width],
+                                 "self_attn.v_proj": [width // 2, width], "self_attn.out_proj": [width, width],
+                                 "self_attn.q_layernorm": [width // 2], "self_attn.k_layernorm": [width // 2]}}
+    layers = ["full_attention" if i % 3 == 1 else "conv" for i in range(n_layers)]
+    for i, mixer in enumerate(layers):
+        layer = mixers[mixer] | {"operator_norm": [width], "ffn_norm": [width], "feed_forward.w1": [ffn, width],
+                                 "feed_forward.w3": [ffn, width], "feed_forward.w2": [width, ffn]}
+        shapes |= {f"model.layers.{i}.{part}.weight": shape for part, shape in layer.items()}
+    return _random_folder(name, {
+        "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "hidden_size": width, "intermediate_size": ffn,
+        "num_hidden_layers": len(layers), "num_attention_heads": 2, "num_key_value_heads": 1, "layer_types": layers, "norm_eps": 1e-5,
+        "block_auto_adjust_ff_dim": False, "max_position_embeddings": context, "vocab_size": vocab, "tie_word_embeddings": True,
+        "bos_token_id": 2042, "eos_token_id": 2046}, shapes)
 
 
 def _renamed(path, name_of):

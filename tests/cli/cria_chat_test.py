@@ -265,6 +265,22 @@ class Chat(unittest.TestCase):
         self.assertEqual(result.code, cli.USAGE)
         self.assertIn("--context 129 is more than the 128 positions of the model", result.err)
 
+    def test_states_are_read_again_where_the_context_was_full(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_of_128", 128), "--weights", "int8")
+        questions = ["What is a cria?", "What is quantization?", "What is a KV cache?", "How do I stop?"] * 3
+        result = cli.cria("chat", model, "--greedy", "-n", "24", stdin="\n".join(questions))
+        self.assertEqual(result.code, cli.DONE, result.err)
+        self.assertRegex(result.err, r"(?m)^\(the context of 128 tokens was full: forgot the oldest \d+ exchanges? and read the rest again, "
+                                     r"as no exchange can be taken out of its layers' state\)$")
+        self.assertNotIn("positions", result.err)
+
+    def test_an_answer_again_reads_the_last_token_alone(self):
+        for model in (cli.model(), cli.converted(checkpoints.lfm2("lfm2_again", 512), "--weights", "int8")):
+            _, shown = cli.talk("--system", "You are cria, a tiny assistant.", "-n", "8", model_path=model,
+                                lines=["What is a cria?", "/regen", "/stats", "Tell me more.", "/regen", "/stats"])
+            for stats in (shown[2], shown[5]):
+                self.assertIn("last answer: 1 tokens read", stats)
+
     def test_regen_undo_and_edit_keep_the_conversation_that_is_left(self):
         """What follows is what a conversation of the messages that are left gives."""
         first, second, third = "What is a cria?", "Tell me more.", "Thanks!"

@@ -16,6 +16,7 @@ from pathlib import Path
 import cria_cli as cli
 
 VOCAB = 2048
+REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / "reference"
 
 
 def logits(*arguments, model=None):
@@ -79,6 +80,38 @@ class Info(unittest.TestCase):
             self.assertEqual(plan["sessions"], 1)
             self.assert_sums(plan)
         self.assertIsInstance(info["metadata"], dict)
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_layers_are_shown_by_their_mixer(self):
+        for name, mixers, states in (("lfm2", ["short_convolution", "attention"], None),
+                                     ("qwen3.5", ["delta_rule", "attention"], "4 of 16 x 16"),
+                                     ("granite4-h", ["state_space", "attention"], "6 of 16 x 16"),
+                                     ("deepseek-v3", ["latent_attention", "latent_attention"], None)):
+            model = cli.converted(REFERENCE / "architectures" / name, "--no-tokenizer", "--weights-of", "q=int8")
+            kinds = json.loads(cli.cria("info", model, "--json").out)["model"]["layer_kinds"]
+            self.assertEqual([kind["mixer"] for kind in kinds], mixers)
+            table = cli.cria("info", model).out
+            shown = re.findall(r"(?m)^(mixer|states|heads) +(.*)$", table)
+            wanted = []
+            for kind in kinds:
+                if kind["mixer"] != "attention":
+                    wanted.append(("mixer", kind["mixer"]))
+                if kind["n_states"]:
+                    wanted.append(("states", f"{kind['n_states']} of {kind['key_dim']} x {kind['value_dim']}"))
+                elif kind["n_heads"]:
+                    wanted.append(("heads", f"{kind['n_heads']}, {kind['n_kv_heads']} for KV, of {kind['key_dim']}"))
+            self.assertEqual(shown, wanted)
+            self.assertEqual(dict(shown).get("states"), states)
+            self.assertLessEqual(max(len(line) for line in re.findall(r"(?m)^(?:mixer|states|heads) .*$", table)), 40)
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_matrices_of_states_can_have_a_format_of_their_own(self):
+        for name, matrices in (("qwen3.5", ("q", "k", "v", "mixer_gate", "o")), ("granite4-h", ("q", "k", "v", "mixer_gate", "o")),
+                               ("lfm2", ("q", "k", "v", "o"))):
+            options = [option for matrix in matrices for option in ("--weights-of", f"{matrix}=int8")]
+            model = cli.converted(REFERENCE / "architectures" / name, "--no-tokenizer", *options)
+            formats = {row["matrix"]: row["format"] for row in json.loads(cli.cria("info", model, "--json").out)["model"]["matrices"]}
+            self.assertEqual({matrix: formats[matrix] for matrix in matrices}, dict.fromkeys(matrices, "int8"))
 
     def test_sessions_share_the_model_and_the_workspace(self):
         for backend in cli.backends():

@@ -8,6 +8,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
+import checkpoints
 import cria_cli as cli
 
 PROMPT = "Once upon a time there was a brave fox who lived in a forest."
@@ -191,8 +192,8 @@ class PromptCache(unittest.TestCase):
         self.assert_written_anew("longer than")
         self.assertLess(self.path.stat().st_size, 1 << 30)
 
-    def chat(self, *options, system="You know many stories. " * 12):
-        return cli.cria("chat", cli.model(), "--system", system, "--seed", "5", "-n", "12", *options, stdin="who are you\ntell me more\n")
+    def chat(self, *options, system="You know many stories. " * 12, model=None):
+        return cli.cria("chat", model or cli.model(), "--system", system, "--seed", "5", "-n", "12", *options, stdin="who are you\ntell me more\n")
 
     def test_a_chat_keeps_its_system_text(self):
         cache = ("--prompt-cache", self.path)
@@ -216,6 +217,30 @@ class PromptCache(unittest.TestCase):
         self.assertRegex(result.err, r"\Acria: warning: [^\n]*it is written again\n\Z")
         self.assertEqual(result.raw, self.chat(system=other).raw)
         self.assertEqual(self.path.read_bytes()[HEADER_BYTES:HEADER_BYTES + 4 * 60], good[HEADER_BYTES:HEADER_BYTES + 4 * 60])
+
+
+    def test_states_of_layers_are_kept_too(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_kept", 512), "--scales", "positive")
+        for backend in cli.backends():
+            path = self.folder / f"states_{backend}"
+            options = ("--backend", backend)
+            wanted = self.chat(*options, model=model).raw
+            for _ in range(3):
+                result = self.chat(*options, "--prompt-cache", path, model=model)
+                self.assertEqual((result.raw, result.err), (wanted, ""))
+                written = path.stat().st_mtime_ns
+            n_tokens = struct.unpack("<Q", path.read_bytes()[120:HEADER_BYTES])[0]
+            self.assertGreaterEqual(n_tokens, 64)
+            self.chat(*options, "--prompt-cache", path, model=model)
+            self.assertEqual(path.stat().st_mtime_ns, written)
+            path = self.folder / f"prompts_{backend}"
+            n, n_longer = self.count(PROMPT), self.count(LONGER)
+            for prompt, wanted in ((PROMPT, (n, 0)), (PROMPT, (0, n)), (LONGER, (n_longer - n, n)), (LONGER, (0, n_longer))):
+                if backend != "exact" and prompt == LONGER:
+                    continue  # its chunks would begin elsewhere
+                result, read, cached = self.run_cached(prompt, *options, model=model, path=path)
+                self.assertEqual(result.raw, self.plain(prompt, *options, model=model))
+                self.assertEqual((read, cached), wanted)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import json
 import re
 import unittest
 
+import checkpoints
 import cria_cli as cli
 
 
@@ -18,6 +19,21 @@ class ResidentMemory(unittest.TestCase):
                 self.assertEqual(result.code, cli.DONE, result.err)
                 peak = int(re.search(r"peak resident ([\d,]+) bytes", result.err).group(1).replace(",", ""))
                 self.assertLessEqual(peak, 1.10 * plan["resident_bytes"] + 8e6)
+
+    def test_snapshots_take_what_is_planned_for_them(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_of_a_size", 2048, width=512, ffn=2048, n_layers=9))
+        a_snapshot = 6 * 2 * 512 * 4  # convolutions, each with two rows
+        planned, peak = {}, {}
+        for n in (0, 4, 256):
+            options = ("--snapshots", str(n), "--backend", "exact")
+            planned[n] = cli.plan_for(*options, model=model)
+            result = cli.cria("run", model, "-p", "Once upon a time", "-n", "64", "--greedy", "--verbose", *options)
+            self.assertEqual(result.code, cli.DONE, result.err)
+            peak[n] = int(re.search(r"peak resident ([\d,]+) bytes", result.err).group(1).replace(",", ""))
+            self.assertLessEqual(peak[n], 1.10 * planned[n]["resident_bytes"] + 8e6)
+            self.assertEqual(planned[n]["kv_cache_bytes"] - planned[0]["kv_cache_bytes"], n * a_snapshot)
+        self.assertLess(0.5 * 256 * a_snapshot, peak[256] - peak[0])
+        self.assertLess(peak[256] - peak[0], 1.5 * 256 * a_snapshot)
 
     def test_a_session_takes_what_is_planned_for_it(self):
         """What the machine holds grows by the sessions' bytes, all of which a full context touches."""

@@ -7,6 +7,7 @@ import time
 import unittest
 from pathlib import Path
 
+import checkpoints
 import cria_cli as cli
 from cria_server import Server
 
@@ -83,6 +84,31 @@ class Prefixes(unittest.TestCase):
         # With another KV format it is another model's.
         with self.server("--kv", "k8v4", model=model) as server:
             self.assertIn("prefixes on the disk: 0 of this model", server.told)
+
+    def test_states_of_layers_are_kept_and_found(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_served", 1024), "--scales", "positive")
+        system = "You know many stories. " * 12
+        for backend in cli.backends():
+            shutil.rmtree(self.states, ignore_errors=True)
+            options = ("--backend", backend)
+            plain = []
+            for question in QUESTIONS:
+                with Server(*options, model=model) as server:
+                    plain.append(self.ask(server, question, system)[0])
+            with self.server(*options, model=model) as server:
+                text, n_first, n_prompt = self.ask(server, QUESTIONS[0], system)
+                self.assertEqual((text, n_first), (plain[0], n_prompt))
+                self.assertEqual(self.ask(server, QUESTIONS[0], system)[:2], (plain[0], 1))  # the same again
+                text, n_second, _ = self.ask(server, QUESTIONS[1], system)
+                self.assertEqual(text, plain[1])
+                self.assertLess(n_second, n_first // 2 if backend == "exact" else n_first)
+            self.assertEqual(len(self.kept()), 1)
+            with self.server(*options, model=model) as server:
+                self.assertIn("prefixes on the disk: 1 of this model", server.told)
+                for question, wanted in zip(QUESTIONS, plain):
+                    text, n_again, _ = self.ask(server, question, system)
+                    self.assertEqual(text, wanted)
+                    self.assertLess(n_again, n_first)
 
     def test_several_at_once_after_a_restart(self):
         system = "You know many stories. " * 12

@@ -8,6 +8,7 @@
 
 #include "platforms/hosted/session/model_tokens.h"
 #include "tests/support/patience.h"
+#include "tests/support/tiny_checkpoint.h"
 
 namespace cria::test {
 namespace {
@@ -42,6 +43,16 @@ const std::string& demo_path() {
   static const std::string path =
       written("demo.cria", convert_folder(demo_folder(), {format::NumberFormat::kInt4, 32,
                                                           format::Compression::kStored, true}));
+  return path;
+}
+
+const std::string& lfm2_path() {
+  static const std::string path = [] {
+    const std::filesystem::path folder = temporary_folder() / "lfm2_of_engines";
+    write_tiny_lfm2(folder, 512);
+    return written("lfm2.cria", convert_folder(folder, {format::NumberFormat::kInt4, 32,
+                                                        format::Compression::kStored, true}));
+  }();
   return path;
 }
 

@@ -19,7 +19,10 @@ namespace cria::test {
 [[nodiscard]] std::string written(const std::string& name, const Bytes& bytes);
 // The demo model, with its tokenizer.
 [[nodiscard]] const std::string& demo_path();
-// Its tokens of a text, without BOS.
+// A tiny model whose layers keep blocks of state, of 300 tokens.
+inline constexpr uint32_t kTokensOfLfm2 = 300;
+[[nodiscard]] const std::string& lfm2_path();
+// The demo's tokens of a text, without BOS.
 [[nodiscard]] std::vector<uint32_t> demo_tokens(const std::string& text);
 
 // A greedy request to the demo model.

@@ -117,14 +117,14 @@ Json config_json() {
           {"mlp_bias", false}};
 }
 
-Json lfm2_config_json() {
+Json lfm2_config_json(uint32_t context) {
   Json config = config_json();
   config["architectures"] = {"Lfm2ForCausalLM"};
   config["model_type"] = "lfm2";
   config["layer_types"] = {"conv", "full_attention", "conv", "full_attention", "conv"};
   config["num_hidden_layers"] = kLayersOfLfm2;
   config["block_auto_adjust_ff_dim"] = false;
-  config["max_position_embeddings"] = 512;
+  config["max_position_embeddings"] = context;
   return config;
 }
 
@@ -219,8 +219,8 @@ void write_tiny_checkpoint(const fs::path& folder) {
   write_folder(config_json(), tensors_of_llama(), folder);
 }
 
-void write_tiny_lfm2(const fs::path& folder) {
-  write_folder(lfm2_config_json(), tensors_of_lfm2(), folder);
+void write_tiny_lfm2(const fs::path& folder, uint32_t context) {
+  write_folder(lfm2_config_json(context), tensors_of_lfm2(), folder);
 }
 
 }  // namespace cria::test

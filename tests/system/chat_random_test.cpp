@@ -79,7 +79,7 @@ const std::vector<Model>& models() {
       made.push_back({"own, window " + std::to_string(window), with_window(own, window), window});
     }
     const auto folder = test::temporary_folder() / "lfm2";
-    test::write_tiny_lfm2(folder);
+    test::write_tiny_lfm2(folder, 512);
     made.push_back(
         {"lfm2", test::convert_folder(folder, {kInt4, 32, format::Compression::kStored, true}), 0});
     return made;

@@ -164,11 +164,17 @@ class Walk {
     }
   }
 
-  // As cria.h says: the one that is nearest to the one before it goes.
+  // As cria.h says: the one that is nearest to the one before it goes. Now and then a position is
+  // still to come.
   void keep(size_t i) {
-    ASSERT_EQ(cria_keep_snapshot(session(i)), CRIA_OK);
     std::set<uint32_t>& kept = held_[i].snapshots;
-    const auto position = static_cast<uint32_t>(held_[i].tokens.size());
+    auto position = static_cast<uint32_t>(held_[i].tokens.size());
+    if (position > 0 && kept.count(position - 1) == 0) {
+      ASSERT_EQ(cria_keep_snapshot(session(i), position - 1),
+                position == 1 ? CRIA_OK : CRIA_FORGOTTEN);
+    }
+    if (below(2) == 0) position += below(12);
+    ASSERT_EQ(cria_keep_snapshot(session(i), position), CRIA_OK);
     if (position == 0 || kept.count(position) != 0) return;
     if (kept.size() == kSnapshots) {
       uint32_t before = 0;
@@ -193,11 +199,19 @@ class Walk {
     return behind == held_[i].snapshots.begin() ? 0 : *std::prev(behind);
   }
 
+  // Of all snapshots those that are passed.
+  [[nodiscard]] std::vector<uint32_t> passed(size_t i) const {
+    const std::set<uint32_t>& kept = held_[i].snapshots;
+    return {kept.begin(), kept.upper_bound(static_cast<uint32_t>(held_[i].tokens.size()))};
+  }
+
   void reset(size_t i, uint32_t wanted) {
     const uint32_t position = std::min(wanted, static_cast<uint32_t>(held_[i].tokens.size()));
     const uint32_t expected = last_kept(i, position);
+    const uint32_t told = cria_resume_position(session(i), position);
     ASSERT_EQ(cria_reset(session(i), position), CRIA_OK);
     const uint32_t now = cria_position(session(i));
+    EXPECT_EQ(now, told);
     if (has_window_ && now != expected) {
       // What it attends to may be gone; then it is another one.
       EXPECT_LT(now, expected);
@@ -219,7 +233,7 @@ class Walk {
   // A position to copy or save up to, and whether it can be.
   std::pair<uint32_t, bool> some_prefix(size_t i) {
     const auto n = static_cast<uint32_t>(held_[i].tokens.size());
-    std::vector<uint32_t> places(held_[i].snapshots.begin(), held_[i].snapshots.end());
+    std::vector<uint32_t> places = passed(i);
     places.push_back(n);
     places.push_back(below(n + 1));
     const uint32_t position = places[below(static_cast<uint32_t>(places.size()))];
@@ -272,7 +286,8 @@ class Walk {
     if (has_window_) {
       const uint32_t now = cria_position(session(i));
       ASSERT_TRUE(now == held_[i].tokens.size() || now == 0);
-      return cut(i, now);
+      if (now == 0) cut(i, 0);
+      return;
     }
     EXPECT_TRUE(test::state_of(session(i)) == before);
   }
@@ -318,13 +333,14 @@ TEST_P(Snapshots, TellWhereToReadOnFrom) {
   EXPECT_EQ(sessions.info().can_drop, 0);
   cria_session* const s = sessions.session(0);
   const std::vector<uint32_t> tokens = some_tokens(60, 3);
-  ASSERT_EQ(cria_keep_snapshot(s), CRIA_OK);  // of nothing
-  for (const size_t end : {10u, 40u, 60u}) {
-    read(&sessions, 0, {tokens.begin() + cria_position(s), tokens.begin() + end});
-    if (end < 60) {
-      ASSERT_EQ(cria_keep_snapshot(s), CRIA_OK);
-    }
-  }
+  ASSERT_EQ(cria_keep_snapshot(s, 0), CRIA_OK);  // of nothing
+  read(&sessions, 0, {tokens.begin(), tokens.begin() + 10});
+  ASSERT_EQ(cria_keep_snapshot(s, 10), CRIA_OK);
+  ASSERT_EQ(cria_keep_snapshot(s, 40), CRIA_OK);
+  EXPECT_EQ(cria_resume_position(s, 40), 10u);
+  read(&sessions, 0, {tokens.begin() + 10, tokens.end()});
+  EXPECT_EQ(cria_keep_snapshot(s, 20), CRIA_FORGOTTEN);
+  EXPECT_EQ(cria_keep_snapshot(s, kContext + 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_drop(sessions.workspace(), s, 0, 1), CRIA_UNSUPPORTED);
   EXPECT_EQ(cria_position(s), 60u);
   EXPECT_EQ(cria_reset(s, 61), CRIA_INVALID_ARGUMENT);
@@ -335,12 +351,36 @@ TEST_P(Snapshots, TellWhereToReadOnFrom) {
     uint32_t found;
   };
   for (const Row row : {Row{59, 40}, {40, 40}, {39, 10}, {9, 0}, {0, 0}}) {
+    EXPECT_EQ(cria_resume_position(s, row.wanted), row.found) << row.wanted;
     ASSERT_EQ(cria_reset(s, row.wanted), CRIA_OK);
     EXPECT_EQ(cria_position(s), row.found) << row.wanted;
   }
   read(&sessions, 0, tokens);
   read(&sessions, 1, tokens);
   EXPECT_TRUE(test::state_of(s) == test::state_of(sessions.session(1)));
+}
+
+// One chunk with three of them, and the logits of the last token again.
+TEST_P(Snapshots, TheSamePromptAgainReadsItsLastTokenAlone) {
+  const MemorySource source = model_of(0);
+  cria_config config = config_of(GetParam());
+  config.prefill_chunk = 64;
+  TestSessions sessions(source, config, 2);
+  cria_session* const s = sessions.session(0);
+  const std::vector<uint32_t> tokens = some_tokens(50, 3);
+  for (const uint32_t position : {3u, 20u, 49u}) {
+    ASSERT_EQ(cria_keep_snapshot(s, position), CRIA_OK);
+  }
+  for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens);
+  const std::vector<uint8_t> fresh = test::state_of(sessions.session(1));
+  EXPECT_TRUE(test::state_of(s) == fresh);
+  for (const uint32_t position : {49u, 20u, 3u}) {
+    read(&sessions, 0, some_tokens(9, 1));  // an answer
+    ASSERT_EQ(cria_reset(s, position), CRIA_OK);
+    ASSERT_EQ(cria_position(s), position);
+    read(&sessions, 0, {tokens.begin() + position, tokens.end()});
+    EXPECT_TRUE(test::state_of(s) == fresh) << position;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Snapshots, testing::ValuesIn(test::built_backends()),
@@ -370,8 +410,9 @@ TEST(SnapshotPlans, WithoutOnesASessionBeginsAnew) {
   cria_session* const s = sessions.session(0);
   const std::vector<uint32_t> tokens = some_tokens(30, 3);
   read(&sessions, 0, some_tokens(20, 1));
-  EXPECT_EQ(cria_keep_snapshot(s), CRIA_UNSUPPORTED);
-  EXPECT_EQ(cria_keep_snapshot(nullptr), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_keep_snapshot(s, 20), CRIA_UNSUPPORTED);
+  EXPECT_EQ(cria_keep_snapshot(nullptr, 20), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_resume_position(nullptr, 20), 0u);
   ASSERT_EQ(cria_reset(s, 19), CRIA_OK);
   EXPECT_EQ(cria_position(s), 0u);
   for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens);
@@ -387,7 +428,8 @@ TEST(SnapshotPlans, ModelsOfRowsAloneNeedNone) {
   TestSessions sessions(source, config, 1);
   EXPECT_EQ(sessions.info().keeps_blocks, 0);
   read(&sessions, 0, some_tokens(20, 1));
-  EXPECT_EQ(cria_keep_snapshot(sessions.session(0)), CRIA_OK);
+  EXPECT_EQ(cria_keep_snapshot(sessions.session(0), 7), CRIA_OK);
+  EXPECT_EQ(cria_resume_position(sessions.session(0), 9), 9u);
   ASSERT_EQ(cria_reset(sessions.session(0), 7), CRIA_OK);
   EXPECT_EQ(cria_position(sessions.session(0)), 7u);
 }

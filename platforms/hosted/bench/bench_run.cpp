@@ -32,7 +32,7 @@ void stand_behind(const ModelSession& model, std::span<const uint32_t> tokens, u
   if (n_held == depth) return;
   model.check(
       cria_prefill(model.workspace(), model.session(), tokens.data() + n_held, depth - n_held));
-  model.check(cria_keep_snapshot(model.session()));
+  (void)cria_keep_snapshot(model.session(), cria_position(model.session()));
 }
 
 // Seconds of one prefill of tokens behind those that the session holds.

@@ -186,10 +186,14 @@ void ChatProgram::report(const ChatAnswer& answer) {
   const uint32_t context = cria_context(model_.session());
   const uint32_t n_dropped = answer.result.n_dropped;
   if (n_dropped > 0) {
-    const bool moves = model_.info().can_drop != 0;
+    const cria_model_info& info = model_.info();
+    const char* const reread =
+        info.can_drop != 0 ? ""
+        : info.keeps_blocks != 0
+            ? " and read the rest again, as no exchange can be taken out of its layers' state"
+            : " and read the rest again, whose positions cannot move";
     print_notice(text_of("(the context of %u tokens was full: forgot the oldest %u exchange%s%s)",
-                         context, n_dropped, n_dropped == 1 ? "" : "s",
-                         moves ? "" : " and read the rest again, whose positions cannot move"));
+                         context, n_dropped, n_dropped == 1 ? "" : "s", reread));
   }
   if (answer.result.end == CRIA_CHAT_FULL) {
     print_notice(text_of("(the answer filled the context of %u tokens and was cut)", context));

@@ -109,6 +109,7 @@ Json json_of(const std::vector<cria_layer_kind>& kinds) {
                     {"feed_forward", name_of(kind.feed_forward)},
                     {"n_heads", some_or_null(kind.n_heads)},
                     {"n_kv_heads", some_or_null(kind.n_kv_heads)},
+                    {"n_states", some_or_null(kind.n_states)},
                     {"key_dim", some_or_null(kind.key_dim)},
                     {"value_dim", some_or_null(kind.value_dim)},
                     {"d_ff", some_or_null(kind.d_ff)},
@@ -219,11 +220,12 @@ void put_formats(const cria_model_info& info, TextStream* out) {
 void put_kind(const cria_layer_kind& kind, uint32_t d_model, TextStream* out) {
   const std::string ffn = kind.d_ff != 0 ? text_of(", ffn %u", kind.d_ff) : "";
   put_row(out, "layers", text_of("%u x %u", kind.n_layers, d_model) + ffn);
-  if (kind.n_heads != 0) {
+  if (kind.mixer != CRIA_ATTENTION) put_row(out, "mixer", name_of(kind.mixer));
+  if (kind.n_states != 0) {
+    put_row(out, "states", text_of("%u of %u x %u", kind.n_states, kind.key_dim, kind.value_dim));
+  } else if (kind.n_heads != 0) {
     put_row(out, "heads",
             text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
-  } else {
-    put_row(out, "mixer", name_of(kind.mixer));
   }
   if (kind.n_experts != 0) {
     put_row(out, "experts",

@@ -80,6 +80,10 @@ void add_common(CLI::App* app, CommonOptions* common) {
                   "Tokens handled at once; default: 64. Changes no token")
       ->check(between(1U, kMaxPrefillChunk))
       ->type_name("N");
+  app->add_option("--snapshots", common->n_snapshots,
+                  "States of layers kept to read on from; default: 2")
+      ->check(between(0U, uint32_t{CRIA_MAX_SNAPSHOTS}))
+      ->type_name("N");
   app->add_flag_callback(
       "--no-mmap", [common] { common->mapping = Mapping::kNever; },
       "Copy weights to memory, use no file in place");

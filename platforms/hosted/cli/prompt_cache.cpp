@@ -74,6 +74,22 @@ size_t PromptCache::reusable(std::span<const uint32_t> tokens) const {
 }
 
 size_t PromptCache::restore(std::span<const uint32_t> tokens) {
+  const size_t n = load(tokens);
+  // Where layers keep blocks of state, what is read later is kept from there.
+  if (follows_ == Follows::kMore) {
+    (void)cria_keep_snapshot(model_.session(), static_cast<uint32_t>(kept_of(tokens).size()));
+  }
+  return n;
+}
+
+// What is kept of a prompt.
+std::span<const uint32_t> PromptCache::kept_of(std::span<const uint32_t> tokens) const {
+  if (follows_ == Follows::kNothing) return tokens;
+  const size_t step = reuse_step(model_);
+  return tokens.first(tokens.size() / step * step);
+}
+
+size_t PromptCache::load(std::span<const uint32_t> tokens) {
   if (saved_.empty()) return 0;
   const PrefixHead head = read_prefix_head(saved_).value();
   const std::span file(reinterpret_cast<const uint8_t*>(saved_.data()), saved_.size());
@@ -102,10 +118,7 @@ size_t PromptCache::restore(std::span<const uint32_t> tokens) {
 
 void PromptCache::keep(std::span<const uint32_t> tokens) {
   cria_session* const session = model_.session();
-  if (follows_ == Follows::kMore) {
-    const size_t step = reuse_step(model_);
-    tokens = tokens.first(tokens.size() / step * step);
-  }
+  tokens = kept_of(tokens);
   const std::span held(cria_tokens(session), cria_position(session));
   const bool is_held =
       tokens.size() <= held.size() && std::equal(tokens.begin(), tokens.end(), held.begin());

@@ -32,6 +32,8 @@ class PromptCache {
 
  private:
   size_t reusable(std::span<const uint32_t> tokens) const;
+  std::span<const uint32_t> kept_of(std::span<const uint32_t> tokens) const;
+  size_t load(std::span<const uint32_t> tokens);
 
   const ModelSession& model_;
   const std::string path_;

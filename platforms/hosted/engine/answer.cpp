@@ -55,8 +55,18 @@ SessionStatus Answer::status() const {
 
 void Answer::begin(const PromptStart& start) {
   has_begun_ = true;
+  snapshots_ = std::nullopt;
   n_cached_ += start.n_cached;
   n_read_ = start.n_cached;
+}
+
+uint32_t Answer::n_usable(uint32_t n_tokens) const {
+  if (!snapshots_) return n_tokens;
+  uint32_t most = 0;
+  for (const uint32_t n : *snapshots_) {
+    if (n <= n_tokens) most = std::max(most, n);
+  }
+  return most;
 }
 
 bool Answer::next_text() {

@@ -1,6 +1,7 @@
 // One choice of a request, with the session that it is drawn in.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -64,6 +65,12 @@ class Answer {
   // The prompt is read: its embedding is made. True: there is another text, now the prompt.
   bool next_text();
 
+  // Others can copy so many tokens of the prompt, or so many, once they are read; else all.
+  using Snapshots = std::array<uint32_t, 3>;
+  void set_snapshots(const Snapshots& n_tokens) { snapshots_ = n_tokens; }
+  // Of its first n tokens, those that others can copy then.
+  [[nodiscard]] uint32_t n_usable(uint32_t n_tokens) const;
+
   // So many tokens of the prompt are to be kept on the disk once they are read; 0: none.
   void set_kept(uint32_t n_tokens) { n_kept_ = n_tokens; }
   // Of them, when they are read; once.
@@ -115,6 +122,7 @@ class Answer {
   size_t n_read_ = 0;  // of the prompt, cached tokens among them
   uint32_t n_cached_ = 0;
   uint32_t n_kept_ = 0;
+  std::optional<Snapshots> snapshots_;
   uint32_t n_drawn_ = 0;
   uint32_t n_forced_ = 0;
   std::vector<uint32_t> next_;   // the newest tokens, to be appended

@@ -16,7 +16,7 @@ class Engine::Impl {
   Impl(const ModelSession& model, const EngineOptions& options)
       : schemas_(model, options.max_schema_bytes),
         queue_(options.max_waiting, model.sessions().size()),
-        keeps_prefixes_(options.prefixes != nullptr),
+        keeps_prefixes_(options.prefixes != nullptr || model.info().keeps_blocks != 0),
         board_(model.sessions().size(), cria_context(model.session())),
         loop_(model, options, &queue_, &board_),
         thread_([this] { loop_.run(); }) {}

@@ -34,6 +34,9 @@ struct AnswerRequest {
   std::vector<uint32_t> prompt;  // at least one token, fewer than the context has positions
   // Of the prompt, before its first question: what other prompts may begin with too; 0: unknown.
   uint32_t n_lead = 0;
+  // Of the prompt, before what opens the answer, which is written otherwise when the conversation
+  // goes on; 0: it is not.
+  uint32_t n_turn = 0;
   std::optional<uint32_t> max_tokens;  // of each choice; 0: the prompt is read and that is all
   cria_sampling sampling = {};         // its biases are those below
   std::shared_ptr<const std::vector<cria_logit_bias>> biases;  // null: none
@@ -176,7 +179,7 @@ class Engine {
   // not ended, within one layer's time. Nothing happens for an id that has ended.
   void cancel(uint64_t id);
 
-  // Whether n_lead of a request is of use.
+  // Whether n_lead and n_turn of a request are of use.
   [[nodiscard]] bool keeps_prefixes() const;
 
   // For schemas of requests, on any thread.

@@ -62,6 +62,7 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
       board_(board),
       end_tokens_(end_tokens_of(model.model())),
       chunk_(chunk_of(model)),
+      step_(reuse_step(model)),
       pool_(model.sessions()) {
   const size_t n_sessions = model.sessions().size();
   answers_.reserve(n_sessions);
@@ -70,8 +71,7 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
   after_step_.reserve(n_sessions);
   later_.reserve(n_sessions);  // one for each first choice; none gets a session while others wait
   if (options.prefixes != nullptr) {
-    prefixes_.emplace(options.prefixes, reuse_step(model), options.log,
-                      [queue] { queue->notify(); });
+    prefixes_.emplace(options.prefixes, step_, options.log, [queue] { queue->notify(); });
   }
   model_.watch_steps(this);
 }
@@ -220,7 +220,8 @@ bool EngineLoop::should_wait(const Answer& answer) {
     const std::vector<uint32_t>& other = older->request().asked.prompt;
     const auto differs =
         std::mismatch(prompt.begin(), prompt.end() - 1, other.begin(), other.end()).first;
-    if (static_cast<size_t>(differs - prompt.begin()) > n_held) return true;
+    const auto n_common = static_cast<uint32_t>(differs - prompt.begin());
+    if (older->n_usable(n_common) > n_held) return true;
   }
   return false;
 }
@@ -246,11 +247,31 @@ bool EngineLoop::begin_reading(Answer* answer) {
   answer->begin(start);
   board_->note_prompt(static_cast<uint32_t>(prompt.size()), start.n_cached);
   if (answer->is_at_first_text()) tell_log(*answer, start);
+  uint32_t n_kept = 0;
   if (prefixes_ && answer->choice() == 0 && !answer->embeds()) {
-    answer->set_kept(prefixes_->note(prompt, asked.n_lead));
-    keep_prefix(answer);
+    n_kept = prefixes_->note(prompt, asked.n_lead);
   }
+  keep_snapshots(answer, start, n_kept);
+  answer->set_kept(n_kept);
+  keep_prefix(answer);
   return true;
+}
+
+// Later prompts may go on from there. Sessions planned without snapshots read again.
+void EngineLoop::keep_snapshots(Answer* answer, const PromptStart& start, uint32_t n_kept) {
+  if (model_.info().keeps_blocks == 0) return;
+  const AnswerRequest& asked = answer->request().asked;
+  const auto last = static_cast<uint32_t>(asked.prompt.size() - 1);
+  const auto n_lead = static_cast<uint32_t>(asked.n_lead / step_ * step_);
+  // What another prompt began with too.
+  const uint32_t n_common = std::min(start.n_common, last);
+  const uint32_t n_shared = n_common < start.n_cached + chunk_ ? 0 : n_common;
+  const uint32_t n_turn = asked.n_turn != 0 ? std::min(asked.n_turn, last) : last;
+  Answer::Snapshots snapshots = {n_lead, n_kept != 0 ? n_kept : n_shared, n_turn};
+  for (uint32_t& n : snapshots) {
+    if (cria_keep_snapshot(pool_.at(answer->session()), n) != CRIA_OK) n = 0;
+  }
+  answer->set_snapshots(snapshots);
 }
 
 // Between steps: nobody waits for more than a copy in memory.
@@ -321,8 +342,6 @@ EngineLoop::StepResult EngineLoop::step() {
 void EngineLoop::go_on(Answer* answer, const cria_batch_entry& entry) {
   const uint32_t n_choices = answer->request().asked.n_choices;
   const bool has_read = answer->note_step(entry);
-  // A later prompt may go on from here. Sessions planned without snapshots read it again.
-  if (has_read) (void)cria_keep_snapshot(pool_.at(answer->session()));
   if (has_read && answer->choice() == 0 && n_choices > 1) {
     later_.push_back({answer->shared_request(), 1, n_choices - 1});
   }

@@ -63,6 +63,8 @@ class EngineLoop : private StepWatcher {
   [[nodiscard]] bool should_wait(const Answer& answer);
   // False: more of it than sessions hold is on its way from the disk.
   [[nodiscard]] bool begin_reading(Answer* answer);
+  // Where n_kept tokens, if not 0, are to be kept on the disk.
+  void keep_snapshots(Answer* answer, const PromptStart& start, uint32_t n_kept);
   void keep_prefix(Answer* answer);
   void tell_log(const Answer& answer, const PromptStart& start);
   NextStep on_step(uint64_t done, uint64_t total) override;
@@ -86,6 +88,7 @@ class EngineLoop : private StepWatcher {
   StatusBoard* const board_;
   const std::vector<uint32_t> end_tokens_;  // ascending
   const size_t chunk_;                      // tokens that a step handles at once
+  const size_t step_;                       // states may be used up to multiples of this
 
   SessionPool pool_;
   std::optional<PrefixCache> prefixes_;           // none: nothing is kept on a disk

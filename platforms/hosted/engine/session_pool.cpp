@@ -18,13 +18,16 @@ std::span<const SessionPool::Match> SessionPool::find_matches(std::span<const ui
     const std::span<const uint32_t> held(cria_tokens(session), cria_position(session));
     const auto [in_prompt, in_held] =
         std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end());
-    matches_.push_back(
-        {i, static_cast<uint32_t>(in_prompt - prompt.begin()), static_cast<uint32_t>(held.size())});
+    const auto n_common = static_cast<uint32_t>(in_prompt - prompt.begin());
+    // A ring that has gone round, and blocks without a snapshot, have forgotten what the next token
+    // goes on from: then another session is of use, or none.
+    const auto last = static_cast<uint32_t>(prompt.size() - 1);
+    matches_.push_back({i, n_common, static_cast<uint32_t>(held.size()),
+                        cria_resume_position(session, std::min(n_common, last))});
   }
   const auto rank = [&](const Match& m) {
     const bool is_own = own ? m.session == *own : slots_[m.session].is_idle;
-    const int64_t n_useful = std::min<int64_t>(m.n_common, static_cast<int64_t>(prompt.size()) - 1);
-    return std::tuple(-n_useful, !is_own, m.n_held, m.session);
+    return std::tuple(-int64_t{m.n_usable}, !is_own, m.n_held, m.session);
   };
   std::sort(matches_.begin(), matches_.end(),
             [&](const Match& a, const Match& b) { return rank(a) < rank(b); });
@@ -32,14 +35,13 @@ std::span<const SessionPool::Match> SessionPool::find_matches(std::span<const ui
 }
 
 uint32_t SessionPool::n_held(std::span<const uint32_t> prompt) {
-  const Match best = find_matches(prompt, std::nullopt).front();
-  return std::min(best.n_common, static_cast<uint32_t>(prompt.size() - 1));
+  return find_matches(prompt, std::nullopt).front().n_usable;
 }
 
 uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
   const Match best = find_matches(prompt, std::nullopt).front();
   uint32_t given = best.session;
-  if (!slots_[given].is_idle || 2 * uint64_t{best.n_common} < best.n_held) {
+  if (!slots_[given].is_idle || 2 * uint64_t{best.n_usable} < best.n_held) {
     const auto rank = [](const Slot& slot) { return std::pair(!slot.is_idle, slot.last_used); };
     const auto oldest =
         std::min_element(slots_.begin(), slots_.end(),
@@ -53,26 +55,21 @@ uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
 
 PromptStart SessionPool::begin(uint32_t session, std::span<const uint32_t> prompt) {
   cria_session* const own = slots_[session].session;
-  const auto last = static_cast<uint32_t>(prompt.size() - 1);
   const std::span<const Match> found = find_matches(prompt, session);
-  PromptStart start = {
-      0, std::nullopt, false, found[0].session, found[0].n_held, found[0].n_common};
-  for (const Match& match : found) {
-    start.n_cached = std::min(match.n_common, last);
-    if (start.n_cached == 0) break;
-    const bool is_own = match.session == session;
-    // A ring that has gone round may have forgotten what the next token attends to: then another
-    // session is of use, or none.
-    const cria_status status =
-        is_own ? cria_reset(own, start.n_cached)
-               : cria_copy_prefix(own, slots_[match.session].session, start.n_cached);
-    if (status != CRIA_OK) continue;
-    if (!is_own) start.copied_from = match.session;
-    start.n_cached = cria_position(own);  // of blocks of state a snapshot before it
-    return start;
+  const Match& best = found.front();
+  const Match& nearest =
+      *std::max_element(found.begin(), found.end(),
+                        [](const Match& a, const Match& b) { return a.n_common < b.n_common; });
+  PromptStart start = {best.n_usable,   std::nullopt,   false,
+                       nearest.session, nearest.n_held, nearest.n_common};
+  if (best.n_usable == 0 || best.session == session) {
+    (void)cria_reset(own, best.n_usable);
+  } else if (cria_copy_prefix(own, slots_[best.session].session, best.n_usable) == CRIA_OK) {
+    start.copied_from = best.session;
+  } else {
+    (void)cria_reset(own, 0);
+    start.n_cached = 0;
   }
-  start.n_cached = 0;
-  cria_reset(own, 0);
   return start;
 }
 

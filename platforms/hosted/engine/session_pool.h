@@ -35,7 +35,7 @@ class SessionPool {
   // would waste more than half of what it holds or it is busy; then the one that was used least
   // recently. At least one must be idle.
   uint32_t give(std::span<const uint32_t> prompt);
-  // Tokens at the beginning of a prompt that some session holds, but for its last.
+  // Tokens at the beginning of a prompt that some session need not read, never its last.
   [[nodiscard]] uint32_t n_held(std::span<const uint32_t> prompt);
   // Makes a session that was given hold what any session has in common with the prompt, but never
   // the last token of it, whose logits are needed.
@@ -53,6 +53,7 @@ class SessionPool {
     uint32_t session;
     uint32_t n_common;
     uint32_t n_held;
+    uint32_t n_usable;  // of those in common, without the prompt's last; reading goes on there
   };
   // The best first, of equals own, then those that waste less.
   std::span<const Match> find_matches(std::span<const uint32_t> prompt,

@@ -243,6 +243,19 @@ std::string TextService::text_by(WriteText write, const Conversation& conversati
   return text;
 }
 
+uint32_t TextService::n_lasting(const Conversation& text, const std::vector<uint32_t>& tokens) {
+  const ConversationView view(text, CRIA_TURN_LATER);
+  std::vector<uint32_t> lasting(tokens.size());
+  size_t n_tokens = 0;
+  const std::lock_guard lock(long_.mutex);
+  const cria_status status =
+      cria_encode_chat(long_.workspace, view.get(), 0, lasting.data(), lasting.size(), &n_tokens);
+  if (status != CRIA_OK) return 0;
+  const auto end = lasting.begin() + static_cast<ptrdiff_t>(n_tokens);
+  const auto differs = std::mismatch(lasting.begin(), end, tokens.begin(), tokens.end()).first;
+  return static_cast<uint32_t>(differs - lasting.begin());
+}
+
 std::string TextService::opening(const Conversation& conversation) {
   return text_by(&cria_chat_opening, conversation);
 }

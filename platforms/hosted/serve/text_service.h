@@ -70,6 +70,8 @@ class TextService {
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
   // reason, naming the member of the request that the conversation comes from.
   Encoded encode_chat(const Conversation& conversation, const char* member);
+  // Tokens of a conversation that encode_chat takes and of all that go on from it; 0: unknown.
+  uint32_t n_lasting(const Conversation& conversation, const std::vector<uint32_t>& tokens);
   // What the template has opened of the answer to a conversation that encode_chat takes: the end
   // of this.
   std::string opening(const Conversation& conversation);

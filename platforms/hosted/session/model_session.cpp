@@ -87,6 +87,8 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file) {
   config.context = options.context;
   config.n_threads = options.n_threads != 0 ? options.n_threads : default_threads();
   config.prefill_chunk = options.prefill_chunk;
+  const uint32_t n_snapshots = options.n_snapshots.value_or(0);
+  config.n_snapshots = options.n_snapshots == 0U ? CRIA_NO_SNAPSHOTS : n_snapshots;
   const bool keeps_floats = file.info().weight_format == CRIA_F32;
   config.kv_format = options.kv_format.value_or(keeps_floats ? CRIA_KV_F32 : CRIA_KV_INT8);
   // XNNPACK asks cpuinfo too.

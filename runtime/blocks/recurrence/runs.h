@@ -5,20 +5,22 @@
 
 namespace cria::recurrences {
 
-// Rows of one session, one behind the other.
+// Rows of one session, one behind the other, up to the next position that has a slot of its own.
 struct Run {
   size_t first;
   size_t n;
   bool is_new;  // nothing is before its first row
+  uint32_t read_slot;
+  uint32_t write_slot;
   const Layer& layer;
   const LayerStates& states;
 
   // A part of what the layer keeps of the positions before them; null: there are none.
   [[nodiscard]] const float* before(size_t part) const {
-    return is_new ? nullptr : block(part, states.read_slot);
+    return is_new ? nullptr : block(part, read_slot);
   }
   // Of the positions before the next one. May be what is before.
-  [[nodiscard]] float* behind(size_t part) const { return block(part, states.write_slot); }
+  [[nodiscard]] float* behind(size_t part) const { return block(part, write_slot); }
 
   [[nodiscard]] float* block(size_t part, uint32_t slot) const {
     const KvCache& cache = states.caches[layer.state_kind];

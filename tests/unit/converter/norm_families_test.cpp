@@ -52,6 +52,8 @@ TEST_F(NormFamilies, AGemma2sCapsAndScale) {
        {"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"}) {
     refuses(key, 0, {"above zero"});
     refuses(key, -1);
+    refuses(key, 1e-10, {"from 1e-9 to 1e15"});
+    refuses(key, 0x1p64, {"from 1e-9 to 1e15"});
   }
   config_["attn_logit_softcapping"] = nullptr;
   EXPECT_EQ(kind(0).score_cap, 0.0F);

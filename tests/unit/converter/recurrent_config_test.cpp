@@ -56,6 +56,31 @@ TEST_F(RecurrentConfig, AQwen35AttendsInEachFourthLayer) {
   refuses("layer_types", std::vector<std::string>(7, "linear_attention"), {"7 layers"});
 }
 
+// Rows that are multiplied so are infinite when a norm squares them, or zero.
+TEST_F(RecurrentConfig, MultipliersThatNoFloatBearsAreRefused) {
+  const auto refuses_all = [this](const char* key) {
+    for (const double value : {0x1p64, -0x1p64, 1e-10, 1e-60, -1e-60, 0.0}) {
+      refuses(key, value, {"1e-9"});
+    }
+  };
+  become_granite();
+  for (const char* key : {"embedding_multiplier", "residual_multiplier", "attention_multiplier"}) {
+    refuses_all(key);
+  }
+  for (const double value : {0x1p64, 1e-10, 1e-60}) {
+    refuses("logits_scaling", value, {"from 1e-9 to 1e15"});
+  }
+  become("MiniCPMForCausalLM", "minicpm", {{"scale_emb", 12}, {"scale_depth", 1.4}});
+  for (const char* key : {"scale_emb", "scale_depth"}) refuses_all(key);
+  refuses("rms_norm_eps", 1e-60, {"out of the range"});
+  become("Lfm2MoeForCausalLM", "lfm2_moe",
+         {{"layer_types", {"conv", "full_attention", "conv"}},
+          {"num_experts", 4},
+          {"num_experts_per_tok", 2},
+          {"moe_intermediate_size", 32}});
+  refuses_all("routed_scaling_factor");
+}
+
 TEST_F(RecurrentConfig, ADeltaRuleHasWhatItsKeysSay) {
   become_qwen35();
   LayerKind k = kind(0);

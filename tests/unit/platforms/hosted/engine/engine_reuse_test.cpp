@@ -12,6 +12,7 @@
 #include "tests/support/engine_trial.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/seeds.h"
+#include "tests/support/some_tokens.h"
 
 namespace cria {
 namespace {
@@ -47,8 +48,10 @@ void expect_same(const HeardChoice& heard, const HeardChoice& fresh) {
 
 class RandomPrompts {
  public:
-  RandomPrompts(uint32_t seed, uint32_t context) : random_(seed), context_(context) {
+  RandomPrompts(uint32_t seed, uint32_t context, uint32_t n_tokens)
+      : random_(seed), context_(context), n_tokens_(n_tokens) {
     texts_.push_back(test::demo_tokens(test::told("Who are they?")));
+    for (uint32_t& token : texts_[0]) token %= n_tokens;
   }
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_()) % n; }
 
@@ -58,7 +61,7 @@ class RandomPrompts {
     const uint32_t kind = below(4);
     if (kind >= 2) prompt.resize(1 + below(static_cast<uint32_t>(prompt.size())));
     if (kind % 2 == 1) {
-      for (uint32_t n = 1 + below(20); n > 0; --n) prompt.push_back(below(2000));
+      for (uint32_t n = 1 + below(20); n > 0; --n) prompt.push_back(below(n_tokens_));
     }
     prompt.resize(std::min<size_t>(prompt.size(), context_ - 1));
     AnswerRequest request;
@@ -66,6 +69,8 @@ class RandomPrompts {
     request.max_tokens = 1 + below(12);
     request.n_top = 3;
     request.n_choices = 1 + below(n_sessions);
+    request.n_lead = below(3) == 0 ? below(static_cast<uint32_t>(prompt.size())) : 0;
+    request.n_turn = below(3) == 0 ? below(static_cast<uint32_t>(prompt.size())) : 0;
     request.seed = below(1000);
     request.sampling.temperature = below(2) == 0 ? 0.0f : 1.0f;
     request.sampling.repeat_penalty = 1.1f;
@@ -80,24 +85,34 @@ class RandomPrompts {
  private:
   std::mt19937 random_;
   uint32_t context_;
+  uint32_t n_tokens_;
   std::vector<std::vector<uint32_t>> texts_;
 };
 
 TEST(EngineReuse, NoBitOfAnAnswerShowsWhatItsSessionHeld) {
   constexpr int kRounds = 7;
-  for (const uint32_t window : {0U, 16U, 48U}) {
-    const std::string path = demo_with_window(window);
+  struct Model {
+    std::string name;
+    std::string path;
+    uint32_t n_tokens;
+  };
+  constexpr uint32_t kTokensOfDemo = 2000;
+  for (const Model& model : {Model{"demo", demo_with_window(0), kTokensOfDemo},
+                             {"window 16", demo_with_window(16), kTokensOfDemo},
+                             {"window 48", demo_with_window(48), kTokensOfDemo},
+                             {"lfm2", test::lfm2_path(), test::kTokensOfLfm2}}) {
+    const std::string& path = model.path;
     for (const EngineWish& wish :
          {EngineWish{.n_sessions = 1, .context = 128, .prefill_chunk = 0},
           EngineWish{.n_sessions = 2, .context = 96, .prefill_chunk = 8},
           EngineWish{.n_sessions = 3, .context = 256, .prefill_chunk = 16}}) {
       test::for_each_seed({1}, [&](uint32_t seed) {
-        RandomPrompts prompts(seed, wish.context);
+        RandomPrompts prompts(seed, wish.context, model.n_tokens);
         EngineTrial trial(path, wish);
         uint32_t n_cached = 0;
         for (int round = 0; round < kRounds; ++round) {
-          SCOPED_TRACE("window " + std::to_string(window) + ", sessions " +
-                       std::to_string(wish.n_sessions) + ", round " + std::to_string(round));
+          SCOPED_TRACE(model.name + ", sessions " + std::to_string(wish.n_sessions) + ", round " +
+                       std::to_string(round));
           std::vector<AnswerRequest> requests;
           std::vector<std::shared_ptr<test::Hearer>> hearers;
           for (uint32_t n = 1 + prompts.below(3); n > 0; --n) {
@@ -120,6 +135,60 @@ TEST(EngineReuse, NoBitOfAnAnswerShowsWhatItsSessionHeld) {
         }
         EXPECT_GT(n_cached, 0U);
       });
+    }
+  }
+}
+
+// Of a model whose layers keep blocks of state as of any other.
+TEST(EngineReuse, ThePromptThatCameBeforeIsReadButForWhatAnAnswerNeeds) {
+  for (const std::string& path : {test::demo_path(), test::lfm2_path()}) {
+    SCOPED_TRACE(path);
+    EngineTrial trial(path, {.n_sessions = 2, .context = 400});
+    AnswerRequest request;
+    request.max_tokens = 5;
+    request.n_lead = 200;
+    request.prompt = test::some_tokens(250, test::kTokensOfLfm2, 1);
+    const auto ask = [&] { return trial.ask(request).ends.at(0).n_cached; };
+    EXPECT_EQ(ask(), 0U);
+    EXPECT_EQ(ask(), 249U);
+    // Choices that have another session copy it.
+    request.n_choices = 2;
+    for (const HeardChoice& choice : trial.ask_all(request)) {
+      EXPECT_EQ(choice.ends.at(0).n_cached, 249U);
+    }
+    request.n_choices = 1;
+    // It goes on.
+    const std::vector<uint32_t> more = test::some_tokens(30, test::kTokensOfLfm2, 2);
+    request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+    EXPECT_GE(ask(), 249U);
+    EXPECT_EQ(ask(), 279U);
+    // Another question behind the same lead, in another session or the same.
+    for (const uint32_t salt : {3U, 4U, 5U}) {
+      request.prompt.resize(200);
+      request.prompt.push_back(salt);
+      const std::vector<uint32_t> other = test::some_tokens(60, test::kTokensOfLfm2, salt);
+      request.prompt.insert(request.prompt.end(), other.begin(), other.end());
+      EXPECT_EQ(ask(), 200U) << salt;
+    }
+  }
+}
+
+// Nobody said where it ends.
+TEST(EngineReuse, WhatTwoPromptsBeginWithIsKeptForTheThird) {
+  for (const std::string& path : {test::demo_path(), test::lfm2_path()}) {
+    SCOPED_TRACE(path);
+    EngineTrial trial(path, {.n_sessions = 1, .context = 400});
+    AnswerRequest request;
+    request.max_tokens = 5;
+    for (uint32_t i = 0; i < 4; ++i) {
+      request.prompt = test::some_tokens(250, test::kTokensOfLfm2, 1);
+      request.prompt.push_back(i);
+      const std::vector<uint32_t> other = test::some_tokens(60, test::kTokensOfLfm2, i);
+      request.prompt.insert(request.prompt.end(), other.begin(), other.end());
+      const uint32_t n_cached = trial.ask(request).ends.at(0).n_cached;
+      if (i >= 2) {
+        EXPECT_EQ(n_cached, 250U) << i;
+      }
     }
   }
 }
