@@ -50,6 +50,8 @@ class Checkpoint {
   [[nodiscard]] virtual bool unties() const { return false; }
   // What the files call the tensor that tensors() has by this name.
   [[nodiscard]] virtual std::string name_in_files(const std::string& name) const { return name; }
+  // Whether open_weights reads no more files than read_config does.
+  [[nodiscard]] virtual bool has_weights_at_hand() const { return false; }
   // Fills tensors(). Throws ProgramError; the line names the file or tensor.
   virtual void open_weights() = 0;
   // Every file that a conversion reads, or would read if it were there; open_weights has been

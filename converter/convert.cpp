@@ -76,34 +76,36 @@ void check_weights_of(const Options& options, const Config& config) {
   }
 }
 
-// The formats that --weights-of gives, in the canonical order.
-std::vector<std::optional<MatrixFormat>> given_formats(const Options& options,
-                                                       const Config& config) {
-  std::vector<std::optional<MatrixFormat>> given;
+// Formats of tensors that have no choice, in the canonical order.
+using GivenFormats = std::vector<std::optional<MatrixFormat>>;
+
+// trained, or what --weights-of gives instead.
+GivenFormats given_formats(const Options& options, const Config& config, GivenFormats trained) {
+  size_t i = 0;
   TensorWalk walk(config);
-  for (TensorSpec spec = {}; walk.next({options.weights, options.group_size}, &spec);) {
+  for (TensorSpec spec = {}; walk.next({options.weights, options.group_size}, &spec); ++i) {
     const auto found = options.weights_of.find(spec.role);
-    given.push_back(found == options.weights_of.end() ? std::nullopt
-                                                      : std::optional(found->second));
+    if (found != options.weights_of.end()) trained[i] = found->second;
   }
-  return given;
+  return trained;
 }
 
 // What --bits asks for.
-MixedRequest mixed_request(const Options& options, const Config& config) {
+MixedRequest mixed_request(const Options& options, const GivenFormats& given) {
   MixedRequest request = {*options.bits,  options.weights, options.scales,
-                          options.method, std::nullopt,    given_formats(options, config)};
+                          options.method, std::nullopt,    given};
   if (options.calibration) request.text = options.calibration->file;
   return request;
 }
 
 // The format of each tensor, in the canonical order; for --bits the smallest, until it is known
 // what matrices are worth.
-std::vector<MatrixFormat> choose_formats(const Options& options, const Config& config) {
-  if (options.bits) return smallest_formats(config, mixed_request(options, config));
+std::vector<MatrixFormat> choose_formats(const Options& options, const Config& config,
+                                         const GivenFormats& given) {
+  if (options.bits) return smallest_formats(config, mixed_request(options, given));
   std::vector<MatrixFormat> formats;
-  for (const std::optional<MatrixFormat>& given : given_formats(options, config)) {
-    formats.push_back(given.value_or(MatrixFormat{options.weights, options.group_size}));
+  for (const std::optional<MatrixFormat>& f : given) {
+    formats.push_back(f.value_or(MatrixFormat{options.weights, options.group_size}));
   }
   return formats;
 }
@@ -122,12 +124,13 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
-// What only the checkpoint tells: whether --weights-of leaves something to calibrate.
+// What only the checkpoint tells: whether something is left to calibrate.
 void check_calibrated(const Options& options, const Config& config) {
   if (!options.calibration || options.bits || has_nibbles(config)) return;
   const std::string option = options.calibration->feedback ? "--method gptq" : "--calibration";
-  refuse(ExitCode::kUsage,
-         option + ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
+  refuse(
+      ExitCode::kUsage,
+      option + ": --weights-of and trained codes leave no matrix of int4 or int4nl to calibrate");
 }
 
 // Weights of the most bytes that so many bits give, in place of those of the smallest formats.
@@ -189,10 +192,8 @@ class Conversion {
     ImportedConfig imported = import_config(files);
     for (const std::string& line : files.warnings) warn(line);
     parts_ = imported.config;
-    if (!plans_only()) {
-      checkpoint->open_weights();
-      check_outputs(options_, *checkpoint);
-    }
+    if (!plans_only() || checkpoint->has_weights_at_hand()) checkpoint->open_weights();
+    if (!plans_only()) check_outputs(options_, *checkpoint);
     import_the_tokenizer(*checkpoint, imported);
     complete_config(*checkpoint, imported);
     if (plans_only()) return std::move(report_);
@@ -252,8 +253,7 @@ class Conversion {
     }
     for (const std::string& line : warnings) warn(line);
     check_weights_of(options_, parts_.view());
-    formats_ = choose_formats(options_, parts_.view());
-    fix_config();
+    choose_given_formats(checkpoint, imported.form);
     const Config config = report_.config();
     check_calibrated(options_, config);
     check_rules(config_section(), tokenizer_.tokenizer_section, tokenizer_.chat_section,
@@ -266,7 +266,7 @@ class Conversion {
           calibration_bytes(config, *options_.calibration, pool_.n_threads());
     }
     if (options_.bits) {
-      const MixedRequest request = mixed_request(options_, config);
+      const MixedRequest request = mixed_request(options_, given_);
       check_bits(config, request);
       report_.bits_asked = options_.bits;
       report_.calibration_bytes =
@@ -279,6 +279,17 @@ class Conversion {
     if (options_.bits) bound_plan(*options_.bits, config, &report_.plan);
   }
 
+  void choose_given_formats(const Checkpoint& checkpoint, const StoredForm& form) {
+    const auto choose = [this](GivenFormats trained) {
+      given_ = given_formats(options_, parts_.view(), std::move(trained));
+      formats_ = choose_formats(options_, parts_.view(), given_);
+      fix_config();
+    };
+    choose(GivenFormats(tensor_count(parts_.view())));
+    // Which sources there are is looked at with a config that holds.
+    if (options_.keeps_trained) choose(trained_formats(checkpoint, report_.config(), form));
+  }
+
   void plan_the_memory() {
     report_.plan_input =
         default_plan_input(report_.config(), report_.tokenizer_bytes, report_.chat_bytes);
@@ -289,8 +300,8 @@ class Conversion {
 
   // The formats for --bits, in place of the smallest.
   void mix_formats(TensorPlan* plan, std::span<const float> rope) {
-    report_.choice = choose_mixed_formats(mixed_request(options_, report_.config()),
-                                          report_.config(), rope, *plan, &pool_, progress_);
+    report_.choice = choose_mixed_formats(mixed_request(options_, given_), report_.config(), rope,
+                                          *plan, &pool_, progress_);
     formats_ = report_.choice->formats;
     fix_config();
     TensorWalk walk(report_.config());
@@ -401,6 +412,7 @@ class Conversion {
   hosted::ThreadPool pool_;
   ConfigParts parts_;
   ImportedTokenizer tokenizer_;
+  GivenFormats given_;
   std::vector<MatrixFormat> formats_;
   ConversionReport report_ = {};
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "converter/architecture_table.h"
+#include "converter/bitnet/bitnet_tensor.h"
 #include "converter/error.h"
 #include "converter/gptq/gptq_settings.h"
 #include "converter/gptq/gptq_tensor.h"
@@ -49,19 +50,26 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
   return shards;
 }
 
+// How weights are packed: as GPTQ's, or as BitNet's.
+struct Packing {
+  std::optional<GptqSettings> gptq;
+};
+
 // How the weights of a folder are quantized already; nothing: they are not.
-std::optional<GptqSettings> quantization_of(const fs::path& folder) {
+std::optional<Packing> quantization_of(const fs::path& folder) {
   Json config;  // a folder without one is refused before its weights are opened
   if (has_side_file(folder, SideFile::kConfig)) config = read_side_json(folder, SideFile::kConfig);
   const std::string where = side_file_path(folder, SideFile::kConfig).string();
   if (config.is_object() && JsonObject(config, where).has(kQuantization)) {
-    return read_gptq_settings(config[kQuantization], QuantizationFile::kConfig,
-                              where + ": " + kQuantization);
+    const Json& own = config[kQuantization];
+    const std::string own_where = where + ": " + kQuantization;
+    if (is_packed_bitnet(own, own_where)) return Packing{};
+    return Packing{read_gptq_settings(own, QuantizationFile::kConfig, own_where)};
   }
   if (!has_side_file(folder, SideFile::kQuantizeConfig)) return std::nullopt;
-  return read_gptq_settings(read_side_json(folder, SideFile::kQuantizeConfig),
-                            QuantizationFile::kOwn,
-                            side_file_path(folder, SideFile::kQuantizeConfig).string());
+  return Packing{read_gptq_settings(read_side_json(folder, SideFile::kQuantizeConfig),
+                                    QuantizationFile::kOwn,
+                                    side_file_path(folder, SideFile::kQuantizeConfig).string())};
 }
 
 // Of a model that sees or hears too, what it is made of to write; what it does not say there, the
@@ -238,7 +246,9 @@ std::string HuggingFaceFolder::name_in_files(const std::string& name) const {
 void HuggingFaceFolder::add_tensors() {
   constexpr std::string_view kCodes = ".qweight";
   constexpr std::string_view kParts[] = {kCodes, ".scales", ".qzeros", ".g_idx"};
-  const std::optional<GptqSettings> settings = quantization_of(path());
+  const std::optional<Packing> packing = quantization_of(path());
+  const std::optional<GptqSettings> settings = packing ? packing->gptq : std::nullopt;
+  if (packing && !settings) return add_ternary();
   const auto part = [this](const std::string& name) {
     const auto found = stored_.find(name);
     return found == stored_.end() ? GptqPart{} : GptqPart{found->second.file, found->second.entry};
@@ -265,6 +275,31 @@ void HuggingFaceFolder::add_tensors() {
     if (!add(whole, make_gptq_tensor(whole, parts, *settings))) {
       refuse(stored.file->path(), "tensor " + shown(whole) + " appears twice");
     }
+  }
+}
+
+void HuggingFaceFolder::add_ternary() {
+  constexpr std::string_view kCodes = ".weight";
+  constexpr std::string_view kScale = ".weight_scale";
+  const auto are_codes = [](const auto& found) { return found->second.entry->dtype == "U8"; };
+  for (auto at = stored_.begin(); at != stored_.end(); ++at) {
+    const auto& [name, stored] = *at;
+    // The other part, where a name is that of a matrix or of its scale.
+    const auto find_part = [&](std::string_view end, std::string_view other) {
+      if (!name.ends_with(end)) return stored_.end();
+      return stored_.find(name.substr(0, name.size() - end.size()).append(other));
+    };
+    if (const auto codes = find_part(kScale, kCodes); codes != stored_.end() && are_codes(codes)) {
+      continue;  // goes with them
+    }
+    const auto scale = find_part(kCodes, kScale);
+    if (scale == stored_.end() || !are_codes(at)) {
+      (void)add(name,
+                std::make_unique<SafetensorsTensor>(stored.name, *stored.file, *stored.entry));
+      continue;
+    }
+    (void)add(name, make_bitnet_tensor(stored.name, {stored.file, stored.entry},
+                                       {scale->second.file, scale->second.entry}));
   }
 }
 

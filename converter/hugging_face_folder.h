@@ -40,6 +40,8 @@ class HuggingFaceFolder : public Checkpoint {
   void rename_stored();
   // Tensors as the files have them, and those that several of them make.
   void add_tensors();
+  // The same where matrices are BitNet's codes.
+  void add_ternary();
 
   struct Stored {
     const InputFile* file;

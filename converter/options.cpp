@@ -132,7 +132,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
                 "write nothing: say what was found and the memory it would take; of a folder the "
                 "config and the tokenizer are enough");
   add_named(app, "--weights", kWeights, &options->weights,
-            "how matrices are stored: int4, int4nl, int8, int8g32, f16, bf16 or f32 [int4]");
+            "how matrices are stored: int4, int4nl, int8, int8g32, f16, bf16 or f32; bit1 and bit2 "
+            "for weights that are exactly so [those as they are, others int4]");
   app->add_option(
          "--weights-of", raw->weights_of,
          "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down, lm_head; of "
@@ -142,7 +143,7 @@ void define(CLI::App* app, Raw* raw, Options* options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_named(app, "--group-size", kGroups, &options->group_size,
-            "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]; of int8g32: 32");
+            "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]");
   add_named(app, "--method", kMethods, &raw->method,
             "integers: mse searches the scales of least error, rtn covers the range; int4: gptq "
             "calibrates, which takes minutes [mse]");
@@ -282,8 +283,9 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--scales") > 0 && !requests(options, has_nibbles)) {
     refuse("--scales belongs to weights of " + names_of(has_nibbles));
   }
-  if (app.count("--method") > 0 && !requests(options, is_integer)) {
-    refuse("--method belongs to weights of " + names_of(is_integer));
+  const auto is_rounded = [](NumberFormat f) { return is_integer(f) && !is_trained_bits(f); };
+  if (app.count("--method") > 0 && !requests(options, is_rounded)) {
+    refuse("--method belongs to weights of " + names_of(is_rounded));
   }
   check_calibration(app, raw, options);
   check_bits(app, options);
@@ -406,6 +408,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     throw ProgramError(ExitCode::kUsage, std::string(e.what()) + "; see cria-convert --help");
   }
   for (const std::string& text : raw.weights_of) set_weights_of(text, &options);
+  options.keeps_trained = app.count("--weights") == 0;
   check_combinations(app, raw, options);
   finish(raw, &options);
   return options;

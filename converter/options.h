@@ -30,6 +30,8 @@ struct Options {
   std::filesystem::path model;
   std::filesystem::path output;  // empty: nothing is written, only what would be is said
   format::NumberFormat weights = format::NumberFormat::kInt4;
+  // Matrices that were trained as bit1 or bit2 get that instead.
+  bool keeps_trained = true;
   uint16_t group_size = 32;  // zero unless weights has scales of groups
   std::map<format::TensorRole, MatrixFormat> weights_of;  // of single roles, instead of those two
   QuantMethod method = QuantMethod::kMse;

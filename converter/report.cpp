@@ -80,7 +80,7 @@ bool is_quantized(const Config& config) {
 std::string format_text(const MatrixFormat& f) {
   std::string text = cria::number_format_name(f.number_format);
   // Where there is but one group, the name says it.
-  if (f.group_size != 0 && f.number_format != format::NumberFormat::kInt8G32) {
+  if (has_nibbles(f.number_format)) {
     text += " in groups of " + std::to_string(f.group_size);
   }
   return text;

@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "quant/format/format.h"
 
 namespace cria::converter {
 
@@ -57,6 +60,12 @@ class SourceTensor {
   // Where a row of its own comes from.
   [[nodiscard]] virtual RowOrigin origin(uint64_t row) const {
     return {this, shape_.size() < 2 ? "value" : "row", row};
+  }
+
+  // The format that holds every row exactly, where the file says that it was trained so: kBit1 or
+  // kBit2.
+  [[nodiscard]] virtual std::optional<format::NumberFormat> trained_format() const {
+    return std::nullopt;
   }
 
   // Columns that share a scale where the file holds codes of -8..7; 0: it does not.

@@ -9,6 +9,7 @@
 #include "converter/memory_size.h"
 #include "platforms/hosted/base/shared_loop.h"
 #include "quant/numbers/float16.h"
+#include "quant/numbers/trained_codes.h"
 
 namespace cria::converter {
 namespace {
@@ -260,6 +261,30 @@ void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t first, size_
                     out_scales);
 }
 
+void TensorEncoder::encode_bits(const PlannedTensor& tensor, size_t first, size_t n_rows,
+                                Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                ErrorSums* error) const {
+  const MatrixShape& shape = tensor.spec.shape;
+  const size_t padded = padded_cols(shape);
+  scratch->codes.resize(n_rows * padded);
+  scratch->group_scales.resize(n_rows * padded / shape.group_size);
+  const auto find = [&](const float* rows, size_t n) {
+    return find_exact_bits(shape, rows, n, scratch->codes.data(), scratch->group_scales.data());
+  };
+  if (!find(scratch->values.data(), n_rows)) {
+    const auto is_bad = [&](const float* row, size_t) { return !find(row, 1); };
+    const std::string name = number_format_name(shape.number_format);
+    refuse(*tensor.source, {scratch->values, shape.cols, first}, is_bad,
+           "has weights that " + name + " does not hold exactly",
+           ": " + name +
+               " is for weights that were trained so; choose --weights int4, or another "
+               "format for this matrix with --weights-of");
+  }
+  add_errors(shape, n_rows, *scratch, error);
+  pack_bit_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
+                out_scales);
+}
+
 void TensorEncoder::encode_tiles(const PlannedTensor& tensor, size_t first, size_t last,
                                  Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
                                  TileSums* sums) const {
@@ -307,6 +332,9 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t first, size_
       return encode_int8(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kInt8G32:
       return encode_int8g32(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
+      return encode_bits(tensor, first, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:

@@ -90,6 +90,9 @@ class TensorEncoder {
                    uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
   void encode_int8g32(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch,
                       uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
+  // Throws ProgramError where a weight is none of the format's.
+  void encode_bits(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
+                   uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
   // Of codes and scales of groups in scratch.
   static void add_errors(const MatrixShape& shape, size_t n_rows, const Scratch& scratch,
                          ErrorSums* error);

@@ -195,4 +195,25 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
   return plan;
 }
 
+std::vector<std::optional<MatrixFormat>> trained_formats(const Checkpoint& checkpoint,
+                                                         const Config& config,
+                                                         const StoredForm& form) {
+  const size_t n_tensors = tensor_count(config);
+  std::vector<std::optional<MatrixFormat>> found(n_tensors);
+  const bool has_some =
+      std::any_of(checkpoint.tensors().begin(), checkpoint.tensors().end(), [](const auto& tensor) {
+        return tensor.second->problem().empty() && tensor.second->trained_format();
+      });
+  if (!has_some) return found;
+  const std::vector<MatrixFormat> any(n_tensors, {format::NumberFormat::kF32, 0});
+  const TensorPlan plan = plan_tensors(checkpoint, config, any, form);
+  for (size_t i = 0; i < n_tensors; ++i) {
+    const PlannedTensor& tensor = plan.tensors[i];
+    if (tensor.spec.form != TensorForm::kMatrix) continue;
+    const auto trained = tensor.source->trained_format();
+    if (trained) found[i] = matrix_format(*trained, 0);
+  }
+  return found;
+}
+
 }  // namespace cria::converter

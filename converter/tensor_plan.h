@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ struct TensorPlan {
 // an output layer that needs none, as a model of embeddings, has the embedding there.
 [[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
                                      bool needs_no_head, std::vector<std::string>* warnings);
+
+// Of each tensor, in the canonical order: the format that it was trained in, where its source says
+// so. config has passed check_config. Throws ProgramError as plan_tensors.
+[[nodiscard]] std::vector<std::optional<MatrixFormat>> trained_formats(const Checkpoint& checkpoint,
+                                                                       const Config& config,
+                                                                       const StoredForm& form);
 
 // config has passed check_config; formats are those of its tensors, in the canonical order. Throws
 // ProgramError for a tensor that is missing, has another shape than the config says, or a number

@@ -51,6 +51,9 @@ class PickedRows : public TensorView {
   [[nodiscard]] RowOrigin origin(uint64_t row) const override {
     return whole_.origin(stored_row(row));
   }
+  [[nodiscard]] std::optional<format::NumberFormat> trained_format() const override {
+    return whole_.trained_format();
+  }
   [[nodiscard]] uint32_t int4_group() const override { return whole_.int4_group(); }
   void read_int4(uint64_t first, size_t n, std::vector<uint8_t>* scratch, int8_t* codes,
                  float* scales) const override {
@@ -155,6 +158,13 @@ class JoinedTensors : public TensorView {
   [[nodiscard]] RowOrigin origin(uint64_t row) const override {
     return parts_[static_cast<size_t>(row / whole_.n_rows())]->origin(row % whole_.n_rows());
   }
+  [[nodiscard]] std::optional<format::NumberFormat> trained_format() const override {
+    const auto found = whole_.trained_format();
+    const bool are_alike = std::all_of(parts_.begin(), parts_.end(), [found](const auto* part) {
+      return part->trained_format() == found;
+    });
+    return are_alike ? found : std::nullopt;
+  }
   // Codes of all parts or of none.
   [[nodiscard]] uint32_t int4_group() const override {
     const uint32_t group = whole_.int4_group();
@@ -202,6 +212,9 @@ class ReorderedRows : public TensorView {
     for_runs(first, n, [&](uint64_t stored, size_t at, size_t n_run) {
       whole_.read_columns(stored, n_run, first_column, n_columns, scratch, values + at * n_columns);
     });
+  }
+  [[nodiscard]] std::optional<format::NumberFormat> trained_format() const override {
+    return whole_.trained_format();
   }
   [[nodiscard]] RowOrigin origin(uint64_t row) const override {
     RowOrigin found;

@@ -332,6 +332,7 @@ CalibratedRounding::Shift CalibratedRounding::make_shift(const Inputs& inputs,
 bool CalibratedRounding::is_rounded(const TensorSpec& spec) const {
   if (spec.form != TensorForm::kMatrix) return false;
   const format::NumberFormat f = spec.shape.number_format;
+  if (is_trained_bits(f)) return false;  // there is nothing to choose
   return has_nibbles(f) || (is_integer(f) && settings_.shifts_targets && !is_of_experts(spec.role));
 }
 

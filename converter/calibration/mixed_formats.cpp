@@ -108,8 +108,10 @@ void check_bits(const Config& config, const MixedRequest& request) {
   const double least = bits_of_matrices(config, smallest_formats(config, request));
   const double most = bits_of_matrices(config, finest_formats(config, request));
   if (least == most) {
-    throw ProgramError(ExitCode::kUsage,
-                       "--bits has nothing to choose: --weights-of names every matrix");
+    throw ProgramError(
+        ExitCode::kUsage,
+        "--bits has nothing to choose: --weights-of or trained codes give every matrix "
+        "its format");
   }
   if (request.bits >= least && request.bits <= most) return;
   throw ProgramError(ExitCode::kUsage, "--bits: this model's matrices can have " +

@@ -97,6 +97,21 @@ void iq4_nl_block(const uint8_t* block, float* values) {
   }
 }
 
+void q1_0_block(const uint8_t* block, float* values) {
+  constexpr size_t kValues = 128;
+  const float d = half_at(block);
+  for (size_t i = 0; i < kValues; ++i) values[i] = bit_at(block + kHalfBytes, i) != 0 ? d : -d;
+}
+
+template <size_t kValues>
+void q2_0_block(const uint8_t* block, float* values) {
+  const float d = half_at(block);
+  for (size_t i = 0; i < kValues; ++i) {
+    const int code = block[kHalfBytes + i / 4] >> (i % 4 * 2) & kLow2;
+    values[i] = d * static_cast<float>(code - 1);
+  }
+}
+
 // The two bits of value i where 32 bytes hold 128 values: 32 in the lowest bits, 32 in the next...
 int two_bits(const uint8_t* q, size_t i) {
   constexpr size_t kRun = 32;
@@ -240,6 +255,11 @@ constexpr GgufType type_of(uint32_t id, const char* name) {
   return {id, name, kValues, kBytes, &each<kBlock, kBytes, kValues>};
 }
 
+constexpr GgufType trained_as(format::NumberFormat number_format, GgufType type) {
+  type.trained_format = number_format;
+  return type;
+}
+
 constexpr GgufType unread(uint32_t id, const char* name, uint32_t values, uint32_t bytes) {
   return {id, name, values, bytes, nullptr};
 }
@@ -277,9 +297,15 @@ constexpr GgufType kTypes[] = {
     unread(34, "TQ1_0", 256, 54),
     unread(35, "TQ2_0", 256, 66),
     unread(39, "MXFP4", 32, 17),
+    trained_as(format::NumberFormat::kBit1, type_of<q1_0_block, 18, 128>(41, "Q1_0")),
+    trained_as(format::NumberFormat::kBit2, type_of<q2_0_block<64>, 18, 64>(kGgufQ2_0, "Q2_0")),
 };
 
 }  // namespace
+
+const GgufType kGgufWideQ2_0 =
+    trained_as(format::NumberFormat::kBit2,
+               type_of<q2_0_block<128>, 34, 128>(kGgufQ2_0, "Q2_0 in groups of 128"));
 
 const GgufType* find_gguf_type(uint32_t id) {
   const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),

@@ -8,6 +8,8 @@
 //   Q5_1   32          d, m, high bits [4], q[16]: d * q + m
 //   IQ4_NL 32          d, q[16]: d * (the q-th of sixteen fixed values)
 //   Q8_0   32          d, q[32] of eight bits: d * q
+//   Q1_0   128         d, bits [16]: d where the bit is set, else -d
+//   Q2_0   64          d, q[16] of two bits each: d * (q - 1)
 //   Q2_K   256         16 bytes of scale and minimum, q[64], d, m: d * scale * q - m * minimum, a
 //                      pair for 16 values
 //   Q3_K   256         high bits [32], q[64], 16 scales of six bits, d: d * (scale - 32) * (q - 4),
@@ -21,6 +23,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "quant/format/format.h"
 
 namespace cria::converter {
 
@@ -32,10 +37,16 @@ struct GgufType {
   // values [n_blocks][block_values] = blocks [n_blocks][block_bytes], in the order of operations of
   // llama.cpp, so that every bit is the same; nullptr: a type that is not read.
   void (*widen)(const uint8_t* blocks, size_t n_blocks, float* values);
+  // That of cria which its weights were trained for.
+  std::optional<format::NumberFormat> trained_format = std::nullopt;
 };
 
 // nullptr for an id that no type has.
 [[nodiscard]] const GgufType* find_gguf_type(uint32_t id);
+
+// Q2_0, and what forks of llama.cpp wrote under its number: blocks of 128 values, one scale each.
+inline constexpr uint32_t kGgufQ2_0 = 42;
+extern const GgufType kGgufWideQ2_0;
 
 // The type whose blocks are a half-float scale and 32 codes of four bits.
 inline constexpr uint32_t kGgufQ4_0 = 2;

@@ -65,6 +65,9 @@ class GgufTensor : public SourceTensor {
                        memory_size(n * n_cols() / type.block_values), values);
   }
 
+  [[nodiscard]] std::optional<format::NumberFormat> trained_format() const override {
+    return entry_.type->trained_format;
+  }
   [[nodiscard]] uint32_t int4_group() const override {
     return entry_.type_id == kGgufQ4_0 ? entry_.type->block_values : 0;
   }

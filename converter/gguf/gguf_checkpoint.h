@@ -20,6 +20,7 @@ class GgufCheckpoint : public Checkpoint {
 
   [[nodiscard]] ConfigFiles read_config() const override;
   [[nodiscard]] std::string name_in_files(const std::string& name) const override;
+  [[nodiscard]] bool has_weights_at_hand() const override { return true; }
   void open_weights() override;
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
   [[nodiscard]] std::filesystem::path guarded_folder() const override { return {}; }

@@ -302,6 +302,24 @@ void place_entry(const HeaderReader& in, const DataPlace& data, GgufEntry* entry
   }
 }
 
+// Whether tensors of Q2_0 have blocks of 128 values: those of 64 would take more bytes than lie
+// between one of them and the next tensor, or the end of the file. No entry has been placed.
+bool has_wide_q2_0(const std::vector<GgufEntry>& tensors, const DataPlace& data) {
+  std::vector<uint64_t> ends;
+  for (const GgufEntry& entry : tensors) ends.push_back(entry.offset);
+  ends.push_back(data.file_bytes - std::min(data.file_bytes, data.offset));
+  std::sort(ends.begin(), ends.end());
+  return std::any_of(tensors.begin(), tensors.end(), [&ends](const GgufEntry& entry) {
+    if (entry.type_id != kGgufQ2_0) return false;
+    uint64_t n_bytes = entry.type->block_bytes;
+    for (const uint64_t side : entry.shape) {
+      if (__builtin_mul_overflow(n_bytes, side, &n_bytes)) return false;  // refused as huge
+    }
+    const auto end = std::upper_bound(ends.begin(), ends.end(), entry.offset);
+    return end != ends.end() && n_bytes / entry.type->block_values > *end - entry.offset;
+  });
+}
+
 // Tensors that share bytes or a name are a sign of a forged or broken header.
 void check_apart(const HeaderReader& in, const std::vector<GgufEntry>& tensors) {
   std::set<std::string_view> names;
@@ -356,8 +374,11 @@ GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
   tensors_.reserve(memory_size(n_tensors));
   for (uint64_t i = 0; i < n_tensors; ++i) tensors_.push_back(read_entry(&in));
   const uint64_t data_offset = (in.position() + alignment - 1) / alignment * alignment;
+  const DataPlace data = {data_offset, alignment, file_.size_bytes()};
+  const bool is_wide = has_wide_q2_0(tensors_, data);
   for (GgufEntry& entry : tensors_) {
-    place_entry(in, {data_offset, alignment, file_.size_bytes()}, &entry);
+    if (is_wide && entry.type_id == kGgufQ2_0) entry.type = &kGgufWideQ2_0;
+    place_entry(in, data, &entry);
   }
   check_apart(in, tensors_);
 }

@@ -25,6 +25,9 @@ class MergedTensor : public SourceTensor {
   [[nodiscard]] std::string type_name() const override { return base_.type_name(); }
   [[nodiscard]] std::string problem() const override { return base_.problem(); }
   // What is added fits no codes.
+  [[nodiscard]] std::optional<format::NumberFormat> trained_format() const override {
+    return deltas_.empty() ? base_.trained_format() : std::nullopt;
+  }
   [[nodiscard]] uint32_t int4_group() const override {
     return deltas_.empty() ? base_.int4_group() : 0;
   }

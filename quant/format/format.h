@@ -127,6 +127,8 @@ enum class NumberFormat : uint8_t {
   kInt4 = 5,     // one bf16 scale a row and group of inputs
   kInt4Nl = 6,   // the same, of sixteen values that are not evenly spaced
   kInt8G32 = 7,  // kInt8's codes, with kInt4's scales
+  kBit1 = 8,     // trained weights of two values, one f16 scale a row and group of inputs
+  kBit2 = 9,     // the same of four values
 };
 
 // Of a file's chunks.
@@ -423,7 +425,7 @@ inline constexpr size_t kTensorRoles = 71;
 // are consecutive in the chunk table, and those of all tensors together are the whole table.
 struct TensorEntry {
   uint16_t role;          // TensorRole
-  uint16_t group_size;    // 32, 64 or 128 for kInt4 and kInt4Nl, 32 for kInt8G32, else zero
+  uint16_t group_size;    // those that number_formats.h has for the format, else zero
   uint32_t layer;         // kNone outside the layers
   uint8_t number_format;  // NumberFormat; kF32 for vectors
   uint8_t reserved[3];

@@ -340,7 +340,7 @@ bool ascend(std::span<const format::MatrixCount> counts) {
     return uint32_t{count.kind} << 24 | uint32_t{count.role} << 8 | count.format;
   };
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i].count == 0 || counts[i].format >= kMatrixFormatPlaces) return false;
+    if (counts[i].count == 0 || counts[i].format >= std::size(kMatrixFormats)) return false;
     if (i > 0 && place(counts[i]) <= place(counts[i - 1])) return false;
   }
   return true;
@@ -369,13 +369,6 @@ bool counts_hold(const Config& c) {
     if (!hold(model_part(part), kOutsideLayers, format::kNoKind, 1)) return false;
   }
   return check.used_all();
-}
-
-bool has_later_format(const Config& c) {
-  for (const format::MatrixCount& count : c.counts) {
-    if (count.format >= std::size(kMatrixFormats)) return true;
-  }
-  return false;
 }
 
 bool has_nibble_matrix(const Config& c) {
@@ -441,7 +434,6 @@ const char* check_config(const Config& c) {
     if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with"_reason;
   }
   if (!counts_hold(c)) return "matrix counts"_reason;
-  if (has_later_format(c)) return kLeftOut;
   if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags"_reason;
   const auto compression = static_cast<format::FileCompression>(c.model->compression);
   const bool keeps = compression == format::FileCompression::kKeepsLarge;

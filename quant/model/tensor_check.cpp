@@ -111,6 +111,9 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
       return is_scales ? PlaneValues::kF32Scales : PlaneValues::kInt8Codes;
     case format::NumberFormat::kInt8G32:
       return is_scales ? PlaneValues::kBf16Scales : PlaneValues::kInt8Codes;
+    case format::NumberFormat::kBit1:
+    case format::NumberFormat::kBit2:
+      return is_scales ? PlaneValues::kF16Scales : PlaneValues::kTrainedBits;
     case format::NumberFormat::kF16:
       return PlaneValues::kF16;
     case format::NumberFormat::kBf16:
@@ -124,12 +127,14 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
 bool values_hold(PlaneValues values, const uint8_t* bytes, size_t n_bytes) {
   switch (values) {
     case PlaneValues::kNibbleCodes:
+    case PlaneValues::kTrainedBits:
       break;
     case PlaneValues::kInt8Codes:
       return all_hold<Int8Code>(bytes, n_bytes);
     case PlaneValues::kF32:
       return all_hold<FiniteF32>(bytes, n_bytes);
     case PlaneValues::kF16:
+    case PlaneValues::kF16Scales:
       return all_hold<FiniteF16Pairs>(bytes, n_bytes);
     case PlaneValues::kBf16:
       return all_hold<FiniteBf16Pairs>(bytes, n_bytes);

@@ -12,12 +12,14 @@ namespace cria {
 enum class PlaneValues {
   kNibbleCodes,  // of int4 and int4nl: every nibble is one
   kInt8Codes,    // of int8 and int8g32: -127..127
+  kTrainedBits,  // of bit1 and bit2: all bits are codes
   kF32,          // finite; so are the next two
   kF16,
   kBf16,
   kF32Scales,  // zero (all bits) or positive and normal, finite
   kBf16Scales,
   kSignedBf16Scales,  // zero (all bits) or normal, finite
+  kF16Scales,         // of bit1 and bit2: finite
   kRopeFrequencies,   // 0..format::kMaxRopeFrequency, zero with all bits
 };
 

@@ -25,8 +25,10 @@ enum class UpperBits { kNone, kOfNibbles, kOfInt8, kOfTwoBytes };
     case PlaneValues::kBf16Scales:
     case PlaneValues::kSignedBf16Scales:
       return UpperBits::kOfTwoBytes;
+    case PlaneValues::kTrainedBits:
     case PlaneValues::kF32:
     case PlaneValues::kF32Scales:
+    case PlaneValues::kF16Scales:
     case PlaneValues::kRopeFrequencies:
       break;
   }

@@ -14,7 +14,7 @@ namespace cria {
 enum class Scales : uint8_t {
   kNone,
   kRow,    // f32, one an output row
-  kGroup,  // bf16, one a row and group of inputs
+  kGroup,  // bf16, of trained bits f16, one a row and group of inputs
 };
 
 struct NumberFormatRow {
@@ -33,11 +33,13 @@ static constexpr NumberFormatRow kNumberFormats[] = {
     {format::NumberFormat::kInt4, 4, Scales::kGroup, 32},
     {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32},
     {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32},
+    {format::NumberFormat::kBit1, 1, Scales::kGroup, 128},
+    {format::NumberFormat::kBit2, 2, Scales::kGroup, 64},
 };
 
 // For people. Apart, for each kernel has a copy of the table above.
-static constexpr const char* kNumberFormatNames[] = {"f32",  "f16",    "bf16",   "int8",
-                                                     "int4", "int4nl", "int8g32"};
+static constexpr const char* kNumberFormatNames[] = {"f32",    "f16",     "bf16", "int8", "int4",
+                                                     "int4nl", "int8g32", "bit1", "bit2"};
 static_assert(std::size(kNumberFormatNames) == std::size(kNumberFormats));
 
 // What the codes -8..7 of kInt4Nl stand for, fitted as docs/quantization.md says. Rising, and zero
@@ -93,6 +95,12 @@ static_assert(are_in_order());
   return row_of(f).code_bits == kNibbleBits;
 }
 
+// Whether it is for weights that were trained as so few bits: kBit1 and kBit2. Scales are f16 of
+// either sign.
+[[nodiscard]] static constexpr bool is_trained_bits(format::NumberFormat f) {
+  return row_of(f).code_bits <= 2;
+}
+
 // A matrix's format.
 struct MatrixFormat {
   format::NumberFormat number_format;
@@ -108,11 +116,9 @@ inline constexpr MatrixFormat kMatrixFormats[] = {
     {format::NumberFormat::kInt4, 32},    {format::NumberFormat::kInt4, 64},
     {format::NumberFormat::kInt4, 128},   {format::NumberFormat::kInt4Nl, 32},
     {format::NumberFormat::kInt4Nl, 64},  {format::NumberFormat::kInt4Nl, 128},
-    {format::NumberFormat::kInt8G32, 32},
+    {format::NumberFormat::kInt8G32, 32}, {format::NumberFormat::kBit1, 128},
+    {format::NumberFormat::kBit2, 64},
 };
-
-// Places that docs/model_format.md has, behind those above for formats that no build knows yet.
-inline constexpr size_t kMatrixFormatPlaces = std::size(kMatrixFormats) + 2;
 
 // A format's place; std::size(kMatrixFormats) for what is none.
 [[nodiscard]] constexpr size_t place_of(MatrixFormat f) {

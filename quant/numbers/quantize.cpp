@@ -271,8 +271,17 @@ CRIA_MULTIVERSION void add_error_groups(const MatrixShape& shape, const float* w
   LargestErrors largest = {};
   for (size_t begin = 0; begin < shape.cols; begin += group_size) {
     const size_t n = shape.cols - begin < group_size ? shape.cols - begin : group_size;
-    const double scale = static_cast<double>(bf16_to_f32(scales[begin / group_size]));
-    add_error(weights + begin, n, codes + begin, is_nl, scale, sums, &largest);
+    const double scale =
+        static_cast<double>(group_scale(shape.number_format, scales[begin / group_size]));
+    int8_t values[kLargestGroup];
+    const int8_t* from = codes + begin;
+    if (is_trained_bits(shape.number_format)) {
+      for (size_t i = 0; i < n; ++i) {
+        values[i] = static_cast<int8_t>(value_of_code(shape.number_format, from[i]));
+      }
+      from = values;
+    }
+    add_error(weights + begin, n, from, is_nl, scale, sums, &largest);
   }
   take_largest(largest, sums);
 }

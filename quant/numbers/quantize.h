@@ -47,7 +47,7 @@ struct ErrorSums {
   double noise = 0;      // sum of squared differences
   double max_error = 0;  // largest absolute difference
 };
-// Of one row of a matrix of int4, int4nl or int8g32.
+// Of one row of a matrix whose scales are those of groups.
 void add_error_groups(const MatrixShape& shape, const float* weights, const int8_t* codes,
                       const uint16_t* scales, ErrorSums* sums);
 void add_error_int8(const float* weights, size_t cols, const int8_t* codes, float scale,

@@ -10,23 +10,25 @@ namespace {
 using format::NumberFormat;
 
 constexpr uint8_t kZeroPair = 0x88;  // two codes of zero
-constexpr uint8_t kLowNibble = 0x0f;
 // The same of the bytes of a word.
 constexpr uint32_t kZeroPairs = 0x88888888;
 constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
 
-// Place of the nibble of (row, col) in a tile: byte, and whether it is the high half.
-struct NibblePlace {
+// Place of a code of less than a byte in a tile: byte, and the bits below it there.
+struct BitPlace {
   size_t byte;
-  bool high;
+  size_t shift;
 };
 
-NibblePlace nibble_place(size_t row_in_tile, size_t col) {
-  const size_t block = col / kInt4BlockInputs;
-  const size_t in_block = col % kInt4BlockInputs;
-  const size_t quad = in_block / 4;  // 0..7; lines 0..3 hold quads 0..3 low, 4..7 high
-  return {block * kInt4BlockBytes + quad % 4 * kLineBytes + row_in_tile * 4 + in_block % 4,
-          quad >= 4};
+// Of (row, col). Lines 0..3 of a block hold quads of inputs 0..3, then 4..7 in the next bits...
+BitPlace bit_place(size_t code_bits, size_t row_in_tile, size_t col) {
+  constexpr size_t kLines = kInt4BlockBytes / kLineBytes;
+  const size_t block_inputs = kInt4BlockInputs * 4 / code_bits;
+  const size_t in_block = col % block_inputs;
+  const size_t quad = in_block / 4;
+  return {col / block_inputs * kInt4BlockBytes + quad % kLines * kLineBytes + row_in_tile * 4 +
+              in_block % 4,
+          quad / kLines * code_bits};
 }
 
 size_t int8_place(size_t row_in_tile, size_t col) {
@@ -91,6 +93,20 @@ void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint
   pack_group_scales(shape, scales, n_rows, out_scales);
 }
 
+void pack_bit_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                   size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
+  const size_t cols = padded_cols(shape);
+  std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
+  for (size_t row = 0; row < n_rows; ++row) {
+    for (size_t col = 0; col < cols; ++col) {
+      const BitPlace place = bit_place(row_of(shape.number_format).code_bits, row, col);
+      const auto bits = static_cast<unsigned>(codes[row * cols + col]) << place.shift;
+      out_codes[place.byte] = static_cast<uint8_t>(out_codes[place.byte] | bits);
+    }
+  }
+  pack_group_scales(shape, scales, n_rows, out_scales);
+}
+
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
                      uint8_t* out_codes) {
   std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
@@ -109,19 +125,24 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
   }
 }
 
+float group_scale(NumberFormat number_format, uint16_t bits) {
+  return is_trained_bits(number_format) ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
 int value_of_code(NumberFormat number_format, int code) {
+  if (number_format == NumberFormat::kBit1) return 2 * code - 1;
+  if (number_format == NumberFormat::kBit2) return code - 1;
   return number_format == NumberFormat::kInt4Nl ? kInt4NlValues[code + kNibbleZero] : code;
 }
 
 int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row, size_t col) {
   const uint8_t* tile = codes + row / kTileRows * tile_code_bytes(shape);
   const size_t row_in_tile = row % kTileRows;
-  if (row_of(shape.number_format).code_bits == 8) {
-    return static_cast<int8_t>(tile[int8_place(row_in_tile, col)]);
-  }
-  const NibblePlace place = nibble_place(row_in_tile, col);
-  const uint8_t byte = tile[place.byte];
-  return (place.high ? byte >> 4 : byte & kLowNibble) - kNibbleZero;
+  const size_t code_bits = row_of(shape.number_format).code_bits;
+  if (code_bits == 8) return static_cast<int8_t>(tile[int8_place(row_in_tile, col)]);
+  const BitPlace place = bit_place(code_bits, row_in_tile, col);
+  const int code = tile[place.byte] >> place.shift & ((1 << code_bits) - 1);
+  return has_nibbles(shape.number_format) ? code - kNibbleZero : code;
 }
 
 void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales, size_t row,
@@ -133,12 +154,15 @@ void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* s
     case NumberFormat::kInt4:
     case NumberFormat::kInt4Nl:
     case NumberFormat::kInt8G32:
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
       for (size_t col = 0; col < shape.cols; ++col) {
         uint16_t bits;
         const size_t group = col / shape.group_size;
         std::memcpy(&bits, tile_scales + (group * kTileRows + row_in_tile) * 2, 2);
         const int code = unpack_code(shape, codes, row, col);
-        out[col] = static_cast<float>(value_of_code(shape.number_format, code)) * bf16_to_f32(bits);
+        out[col] = static_cast<float>(value_of_code(shape.number_format, code)) *
+                   group_scale(shape.number_format, bits);
       }
       return;
     case NumberFormat::kInt8: {

@@ -24,6 +24,14 @@
 //
 // kInt8G32, groups of 32 inputs: codes as kInt8, scales as kInt4, none of them negative.
 //
+// kBit1 and kBit2, groups of G = 128 or 64 inputs, cols padded to G with zero bits:
+//   codes [tiles][cols_padded / G][256 bytes]. A block of G inputs is 4 lines of 64 bytes. Byte
+//   4*row + i of line j holds 8 inputs of kBit1, 4 of kBit2, the first in its lowest bits:
+//       kBit1, bit b:             input 4*(j + 4*b) + i     weight = (2 * bit - 1) * scale
+//       kBit2, bits 2*b, 2*b + 1: input 4*(j + 4*b) + i     weight = (code - 1) * scale
+//   So the inputs of an activation group of 32 are two neighbouring bits or codes of each byte.
+//   scales [tiles][cols_padded / G][16] f16, finite. Padding is no weight of zero: its inputs are.
+//
 // kF32, kF16, kBf16, cols not padded:
 //   codes [tiles][cols][16] elements; no scales.
 //
@@ -115,6 +123,11 @@ void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* 
 //   scales      [n_rows][groups]       bf16 bits as uint16
 void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
                        size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+// kBit1 and kBit2:
+//   codes       [n_rows][padded_cols]  stored bits, 0..1 or 0..3
+//   scales      [n_rows][groups]       f16 bits as uint16
+void pack_bit_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                   size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
 //   values [n_rows][cols] f32, converted to shape.number_format
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
                      uint8_t* out_codes);
@@ -122,6 +135,9 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
 // Reads one row back as f32: out [cols]. codes and scales are the matrix's planes.
 void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales, size_t row,
                 float* out);
+
+// The scale of a group, from its 16 bits.
+[[nodiscard]] float group_scale(format::NumberFormat number_format, uint16_t bits);
 
 // The code of one weight, for tests and re-packing (integers only).
 [[nodiscard]] int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row,

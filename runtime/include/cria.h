@@ -101,8 +101,10 @@ typedef enum cria_number_format {
   CRIA_BF16 = 3,
   CRIA_INT8 = 4,
   CRIA_INT4 = 5,
-  CRIA_INT4NL = 6, /* sixteen uneven values; not for CRIA_BACKEND_XNNPACK */
-  CRIA_INT8G32 = 7 /* int8 with scales of groups; not for CRIA_BACKEND_XNNPACK */
+  CRIA_INT4NL = 6,  /* sixteen uneven values; not for CRIA_BACKEND_XNNPACK */
+  CRIA_INT8G32 = 7, /* int8 with scales of groups; not for CRIA_BACKEND_XNNPACK */
+  CRIA_BIT1 = 8,    /* weights trained as two values; not for CRIA_BACKEND_XNNPACK */
+  CRIA_BIT2 = 9     /* the same of four values */
 } cria_number_format;
 
 /* A hook that receives how much of a call is done. Where no unit is named, only the ratio has a
@@ -136,7 +138,7 @@ typedef struct cria_model_info {
   uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
-  uint32_t group_size; /* of int4, int4nl and int8g32 layer matrices; else 0, of mixed ones too */
+  uint32_t group_size;    /* of layer matrices with scales of groups; else 0, of mixed ones too */
   uint32_t chat_template; /* 0 none, else its origin: a kind of docs/model_format.md */
   uint8_t tied_embedding;
   uint8_t compressed;
@@ -249,7 +251,8 @@ cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
 typedef enum cria_backend {
   CRIA_BACKEND_AUTO = 0,  /* the faster one known for this CPU */
   CRIA_BACKEND_EXACT = 1, /* ours: the same bits on every target */
-  /* CRIA_UNSUPPORTED where it is not built in, for int4nl, int8g32 and signed_scales. */
+  /* CRIA_UNSUPPORTED where it is not built in, for int4nl, int8g32, bit1, bit2 and
+   * signed_scales. */
   CRIA_BACKEND_XNNPACK = 2
 } cria_backend;
 

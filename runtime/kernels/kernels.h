@@ -1,8 +1,8 @@
 // Contracts of the kernels. Every ISA fills a table of these; each must return the bits of the
 // scalar reference (runtime/kernels/scalar/*.cpp), which stays naive for ever.
 //
-// Names: <op>_<weights>_<activations>_<isa>. q4, q4nl, q8, q8g: int4, int4nl, int8 and int8g32,
-// codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16
+// Names: <op>_<weights>_<activations>_<isa>. q4, q4nl, q8, q8g, q1, q2: int4, int4nl, int8,
+// int8g32, bit1 and bit2, codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16
 // (quant/numbers/tile16.h). Nothing is read or written outside the arrays named; they need the
 // natural alignment of their types, planes 64 bytes. No kernel fails. n == 0 rows or elements do
 // nothing. Calls with disjoint outputs may run at the same time.
@@ -61,8 +61,8 @@ struct QuantizedRows {
 // Rows [16 * first_tile, min(rows, 16 * last_tile)) of y [n_rows][y_stride] = W * x:
 //   acc = 0; for each group g of 32 inputs, ascending:
 //     acc += float(integer dot product of group g) * (weight_scale * x_scales[g])
-// x is padded to padded_cols(shape). Codes of int4nl count as the values they stand for. Their
-// scales and those of int4 may be negative.
+// x is padded to padded_cols(shape). Codes count as the values they stand for (value_of_code).
+// Scales of int4, int4nl, bit1 and bit2 may be negative.
 using MatmulQ8 = void (*)(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride);

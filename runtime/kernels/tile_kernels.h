@@ -19,6 +19,12 @@
 //     begin(start), add(sum, weights, x), finish(sum, start)   the integer dot product of a group
 //     kTakesHighNibbles   of Int4Dot: whether its weights may be 16 times as large; then Part has
 //                    high_nibbles_in_place(v), shift_right_4(v) and add(a, b) of 32-bit integers
+//   BitDot<kBits>   the same of bit1 and bit2, whose weights are codes of so many bits; it also has
+//     finish(even, odd, shift, start)   the dot product where even sums codes times 2^shift, odd
+//                    those times 2^(shift + kBits)
+//     kMostBits      codes may be so many bits up in their byte, 4 or 8
+//   all_bytes(b), and_bytes(v, mask), shift_bits(v, n)   bytes; the last one moves v by n bits
+//                    down, and any bits into the uppermost
 //   load_bf16(p, first, second)      of two neighbouring parts
 //   load_f32(p), load_f16(p), load_bf16(p), all(x), to_floats(ints), add(a, b), multiply(a, b),
 //   store(p, v), all_ints(x)
@@ -60,15 +66,17 @@ struct TileKernels {
   static constexpr size_t kBlockParts = 2;    // of a tile, that a block of rows meets at once
   static constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 
-  // Weights: quad(p, q) gives inputs 4q ... 4q + 3 of the group at p, scales those of kParts parts
-  // at p; a group's are scales_at(group, shift) bytes behind its tile's first.
+  // Weights: quad(p, q, place) gives inputs 4q ... 4q + 3 of a group, scales those of kParts parts
+  // at p; a group's are scales_at(group, shift) bytes behind its tile's first. Codes of
+  // kGroupsOfBlock groups, each at a place, are in one block of kGroupBytes at p, with one scale.
   struct Int4 {
     using Dot = typename Part::Int4Dot;
+    static constexpr size_t kGroupsOfBlock = 1;
     static constexpr size_t kGroupBytes = 256;
     static constexpr size_t kScaleBytes = 2;
     static constexpr size_t kGroupScaleBytes = kTileRows * kScaleBytes;  // 0: a row has one scale
     static constexpr bool kIsNibbles = true;
-    static Ints quad(const uint8_t* p, size_t q) {
+    static Ints quad(const uint8_t* p, size_t q, size_t /*place*/) {
       const Ints line = Part::load(p + q % (kQuads / 2) * kLineBytes);
       return q < kQuads / 2 ? Part::low_nibbles(line) : Part::high_nibbles(line);
     }
@@ -87,16 +95,21 @@ struct TileKernels {
   struct Int4Nl : Int4 {
     using Dot = typename Part::Int4NlDot;
     static constexpr bool kIsNibbles = false;
-    static Ints quad(const uint8_t* p, size_t q) { return Part::look_up(Int4::quad(p, q)); }
+    static Ints quad(const uint8_t* p, size_t q, size_t place) {
+      return Part::look_up(Int4::quad(p, q, place));
+    }
   };
 
   struct Int8 {
     using Dot = typename Part::Int8Dot;
+    static constexpr size_t kGroupsOfBlock = 1;
     static constexpr size_t kGroupBytes = 512;
     static constexpr size_t kScaleBytes = 4;
     static constexpr size_t kGroupScaleBytes = 0;
     static constexpr bool kIsNibbles = false;
-    static Ints quad(const uint8_t* p, size_t q) { return Part::load(p + q * kLineBytes); }
+    static Ints quad(const uint8_t* p, size_t q, size_t /*place*/) {
+      return Part::load(p + q * kLineBytes);
+    }
     static size_t scales_at(size_t /*group*/, size_t /*shift*/) { return 0; }
     template <size_t kParts>
     [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
@@ -115,6 +128,34 @@ struct TileKernels {
     template <size_t kParts>
     [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
       Int4::template scales<kParts>(p, result);
+    }
+  };
+
+  // kBits of a code: 1 or 2. Places go from the lowest bits up: of each line a quad, and above it
+  // another.
+  template <size_t kBits>
+  struct Bits {
+    using Dot = typename Part::template BitDot<kBits>;
+    static constexpr size_t kCodeBits = kBits;
+    static constexpr size_t kGroupsOfBlock = 8 / (2 * kBits);
+    static constexpr size_t kGroupBytes = 256;  // a block's
+    static constexpr size_t kScaleBytes = 2;
+    static constexpr size_t kGroupScaleBytes = kTileRows * kScaleBytes;
+    static constexpr bool kIsNibbles = false;
+    static Ints quad(const uint8_t* p, size_t q, size_t place) {
+      const Ints line = Part::load(p + q % (kQuads / 2) * kLineBytes);
+      const size_t shift = (2 * place + q / (kQuads / 2)) * kBits;
+      return Part::and_bytes(Part::shift_bits(line, shift), Part::all_bytes((1 << kBits) - 1));
+    }
+    static size_t scales_at(size_t group, size_t /*shift*/) {
+      return group / kGroupsOfBlock * kGroupScaleBytes;
+    }
+    template <size_t kParts>
+    [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
+#pragma GCC unroll 4
+      for (size_t t = 0; t < kParts; ++t) {
+        result[t] = Part::load_f16(p + t * Part::kRows * kScaleBytes);
+      }
     }
   };
 
@@ -146,10 +187,11 @@ struct TileKernels {
     for (size_t i = 0; i < n_bytes; i += kLineBytes) __builtin_prefetch(p + i);
   }
 
-  // Adds the products of a group, whose part of the codes begins at codes.
+  // Adds the products of the group at a place of the block whose part of the codes begins at codes.
   template <class Weights, size_t kParts, size_t kRows>
   [[gnu::always_inline]] static void dot_group(const int8_t* const (&x)[kRows],
-                                               const uint8_t* codes, Ints (&sums)[kRows][kParts]) {
+                                               const uint8_t* codes, size_t place,
+                                               Ints (&sums)[kRows][kParts]) {
     constexpr size_t kStep = Weights::Dot::kStep;
 #pragma GCC unroll 8
     for (size_t i = 0; i < kQuads; i += kStep) {
@@ -160,7 +202,7 @@ struct TileKernels {
         quads[k] = (i + k) / 2 + (i + k) % 2 * (kQuads / 2);
 #pragma GCC unroll 4
         for (size_t t = 0; t < kParts; ++t) {
-          weights[t][k] = Weights::quad(codes + t * kPartBytes, quads[k]);
+          weights[t][k] = Weights::quad(codes + t * kPartBytes, quads[k], place);
         }
       }
 #pragma GCC unroll 8
@@ -205,6 +247,42 @@ struct TileKernels {
     }
   }
 
+  // The dot products of one row and the group at a place of a block of bits: codes stay where they
+  // are in their bytes, or in their halves.
+  template <class Weights, size_t kParts>
+  [[gnu::always_inline]] static void dot_bits(const int8_t* x, const uint8_t* codes, size_t place,
+                                              Ints start, Ints (&dots)[kParts]) {
+    using Dot = typename Weights::Dot;
+    constexpr size_t kBits = Weights::kCodeBits;
+    constexpr int kMask = (1 << kBits) - 1;
+    const size_t bit = place * 2 * kBits;
+    const size_t shift = bit % Dot::kMostBits;
+    const Ints even_mask = Part::all_bytes(kMask << shift);
+    const Ints odd_mask = Part::all_bytes(kMask << (shift + kBits));
+    Ints even[kParts];
+    Ints odd[kParts];
+#pragma GCC unroll 4
+    for (size_t t = 0; t < kParts; ++t) even[t] = odd[t] = Part::all_ints(0);
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kQuads / 2; ++j) {
+      const Ints x_even[] = {Part::broadcast(x, j)};
+      const Ints x_odd[] = {Part::broadcast(x + kActivationGroup / 2, j)};
+#pragma GCC unroll 4
+      for (size_t t = 0; t < kParts; ++t) {
+        Ints line = Part::load(codes + t * kPartBytes + j * kLineBytes);
+        if constexpr (Dot::kMostBits < 8) line = Part::shift_bits(line, bit - shift);
+        const Ints even_codes[] = {Part::and_bytes(line, even_mask)};
+        const Ints odd_codes[] = {Part::and_bytes(line, odd_mask)};
+        even[t] = Dot::add(even[t], even_codes, x_even);
+        odd[t] = Dot::add(odd[t], odd_codes, x_odd);
+      }
+    }
+#pragma GCC unroll 4
+    for (size_t t = 0; t < kParts; ++t) {
+      dots[t] = Dot::finish(even[t], odd[t], shift, start);
+    }
+  }
+
   // The starting sums of groups [begin, end) of rows [row, row + kRows).
   template <class Dot, size_t kRows>
   [[gnu::always_inline]] static void prepare_starts(const TileProduct& p, size_t row, size_t begin,
@@ -236,6 +314,7 @@ struct TileKernels {
   static void multiply_block(const TileProduct& p, size_t tile, size_t part, size_t row,
                              const NextLines& next) {
     using Dot = typename Weights::Dot;
+    constexpr bool kAreBits = Weights::kGroupsOfBlock > 1;
     const uint8_t* group = p.codes + tile * p.tile_code_bytes + part * kPartBytes;
     const uint8_t* const scales =
         p.scales + tile * p.tile_scale_bytes + part * Part::kRows * Weights::kScaleBytes;
@@ -252,10 +331,18 @@ struct TileKernels {
     for (size_t begin = 0; begin < p.n_groups; begin += kBlockGroups) {
       const size_t end = begin + kBlockGroups < p.n_groups ? begin + kBlockGroups : p.n_groups;
       int32_t starts[kRows][kBlockGroups];
+      Floats scale[kParts];
+      // The first group of each block loads its scales; that a block begins here GCC does not know.
+      if constexpr (kAreBits) {
+        for (Floats& none : scale) none = Part::all(0.0f);
+      }
       prepare_starts<Dot>(p, row, begin, end, starts);
-      for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
+      for (size_t g = begin; g < end; ++g) {
         const uint8_t* const group_scales = scales + Weights::scales_at(g, p.scale_shift);
-        if constexpr (kRows == 1 && Part::kFetchesAtPages) {
+        const size_t place = g % Weights::kGroupsOfBlock;
+        if (place != 0) {
+          // Its block was asked for.
+        } else if constexpr (kRows == 1 && Part::kFetchesAtPages) {
           fetch_next_page(group, Weights::kGroupBytes, kPageLines);
           fetch_next_page(group_scales, Weights::kGroupScaleBytes, kScalePageLines);
         } else if constexpr (kRows == 1) {
@@ -277,20 +364,24 @@ struct TileKernels {
 #pragma GCC unroll 4
           for (size_t t = 0; t < kParts; ++t) sums[r][t] = Dot::begin(start[r]);
         }
-        if constexpr (kRows == 1 && Weights::kIsNibbles && Part::Int4Dot::kTakesHighNibbles) {
+        if constexpr (kRows == 1 && kAreBits) {
+          dot_bits<Weights>(x[0], group, place, start[0], sums[0]);
+        } else if constexpr (kRows == 1 && Weights::kIsNibbles &&
+                             Part::Int4Dot::kTakesHighNibbles) {
           dot_nibbles<kParts>(x[0], group, sums[0]);
         } else {
-          dot_group<Weights>(x, group, sums);
+          dot_group<Weights>(x, group, place, sums);
         }
-        Floats scale[kParts];
-        Weights::template scales<kParts>(group_scales, scale);
+        if (place == 0) Weights::template scales<kParts>(group_scales, scale);
+        if (place + 1 == Weights::kGroupsOfBlock) group += Weights::kGroupBytes;
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) {
           const Floats x_scale = Part::all(x_scales[r][g]);
           x[r] += kActivationGroup;
 #pragma GCC unroll 4
           for (size_t t = 0; t < kParts; ++t) {
-            const Floats dot = Part::to_floats(Dot::finish(sums[r][t], start[r]));
+            const Floats dot = Part::to_floats(
+                kRows == 1 && kAreBits ? sums[r][t] : Dot::finish(sums[r][t], start[r]));
             const Floats both = Part::multiply(scale[t], x_scale);
             acc[r][t] = Part::add(acc[r][t], Part::multiply(dot, both));
           }
@@ -422,6 +513,8 @@ struct TileKernels {
     table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul<Int4Nl>;
     table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul<Int8>;
     table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul<Int8G32>;
+    table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul<Bits<1>>;
+    table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul<Bits<2>>;
   }
   static void fill_float(Kernels* table) {
     table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_float<F32>;

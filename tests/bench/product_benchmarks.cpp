@@ -28,6 +28,8 @@ constexpr Product kProducts[] = {
     {"matmul_q4nl_q8_g32", NumberFormat::kInt4Nl, 32},
     {"matmul_q8_q8", NumberFormat::kInt8, 0},
     {"matmul_q8g_q8", NumberFormat::kInt8G32, 32},
+    {"matmul_q1_q8", NumberFormat::kBit1, 128},
+    {"matmul_q2_q8", NumberFormat::kBit2, 64},
     {"matmul_f32_f32", NumberFormat::kF32, 0},
     {"matmul_f16_f32", NumberFormat::kF16, 0},
     {"matmul_bf16_f32", NumberFormat::kBf16, 0},

@@ -12,7 +12,7 @@ sys.path.insert(0, str(TOOLS))
 from bad_models import config_limits  # noqa: E402
 from bad_models.kinds import config_of  # noqa: E402
 from bad_models.model_writer import config_bytes, counts_needed  # noqa: E402
-from cria_reader.config_fields import BIT1, BIT2, COUNT, FORMATS, KIND, SCALARS  # noqa: E402
+from cria_reader.config_fields import COUNT, FORMATS, KIND, SCALARS  # noqa: E402
 from cria_reader.model_config import check_config_size, read_config  # noqa: E402
 from cria_reader.refusal import Refused  # noqa: E402
 from cria_reader.roles import MATRIX, all_shapes  # noqa: E402
@@ -24,8 +24,6 @@ PROBE = Path(os.environ.get("CRIA_BINARY_DIR", "build/release")) / "tests/bin/co
 SEED = 20261128
 N_CONFIGS = 250
 N_CHANGES = 12  # of each
-# quant reads no such weights yet.
-LATER = [place for place, (number_format, _) in enumerate(FORMATS) if number_format in (BIT1, BIT2)]
 
 
 def probe(sections):
@@ -46,8 +44,6 @@ def second_reader(section):
         return f"refused {refusal.problem}"
     counted = {}
     for count in config["counts"]:
-        if count["format"] in LATER:
-            return "refused a format for later"
         counted.setdefault((count["kind"], count["role"]), []).append(FORMATS[count["format"]])
     return [line_of(layer, kind, shape, counted) for layer, kind, shape in all_shapes(config)]
 
@@ -60,7 +56,7 @@ def line_of(layer, kind, shape, counted):
 
 
 def random_section(seed):
-    """Of a config whose matrices have any formats that quant reads."""
+    """Of a config whose matrices have any formats."""
     chance = random_kinds.Chance(seed)
     config = random_kinds.random_config(chance)
     formats = random_kinds.random_formats(chance, config)
@@ -68,7 +64,7 @@ def random_section(seed):
     for layer, kind, shape in all_shapes(config):
         if shape.form == MATRIX:
             chosen = formats[shape.name]
-            place = FORMATS.index(chosen[layer] if isinstance(chosen, list) else chosen) % LATER[0]
+            place = FORMATS.index(chosen[layer] if isinstance(chosen, list) else chosen)
             found[kind, shape.number, place] = found.get((kind, shape.number, place), 0) + 1
     counts = [{"kind": kind, "role": role, "format": place, "count": n} for (kind, role, place), n in sorted(found.items())]
     return config_bytes(config_of(**config, counts=counts))

@@ -1,6 +1,8 @@
 // Cases of the integer matrix products.
+#include <algorithm>
 #include <cstring>
 
+#include "quant/numbers/float16.h"
 #include "quant/numbers/tile16.h"
 #include "tests/firmware/kernel_trial.h"
 
@@ -12,10 +14,11 @@ using format::NumberFormat;
 constexpr MatrixFormat kFormats[] = {
     {NumberFormat::kInt8, 0},     {NumberFormat::kInt4, 32},   {NumberFormat::kInt4, 64},
     {NumberFormat::kInt4, 128},   {NumberFormat::kInt4Nl, 32}, {NumberFormat::kInt4Nl, 128},
-    {NumberFormat::kInt8G32, 32},
+    {NumberFormat::kInt8G32, 32}, {NumberFormat::kBit1, 128},  {NumberFormat::kBit2, 64},
 };
 constexpr uint32_t kWidths[] = {1, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160};
 constexpr size_t kMostRowsOfX = 9;
+constexpr float kLargestF16 = 65504.0f;
 constexpr size_t kMostRows = 33;
 
 // Scales of W: zero or normal; kAnyBits has the largest and the smallest that a file may hold.
@@ -25,7 +28,7 @@ float weight_scale(KernelTrial& t, Fill fill) {
   return __builtin_fabsf(t.random_float(Fill::kWide));
 }
 
-// Those of int4 and int4nl may be of either sign.
+// Those of int4, int4nl and trained bits may be of either sign.
 float signed_scale(KernelTrial& t, Fill fill) {
   const float scale = weight_scale(t, fill);
   return scale != 0.0f && t.below(2) == 0 ? -scale : scale;
@@ -37,8 +40,8 @@ void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::spa
   for (uint8_t& byte : codes) {
     const bool is_extreme = fill == Fill::kWide || fill == Fill::kAnyBits;
     const bool is_high = t.below(2) == 0;
-    if (is_int4) {
-      const uint8_t extreme = is_high ? 0xff : 0x00;  // two codes of 7 or of -8
+    if (is_int4 || is_trained_bits(number_format)) {
+      const uint8_t extreme = is_high ? 0xff : 0x00;  // all codes the largest or the least
       byte = is_extreme ? extreme : static_cast<uint8_t>(t.random());
     } else {
       const int extreme = is_high ? 127 : -127;
@@ -47,7 +50,13 @@ void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::spa
   }
   const size_t bytes = has_group_scales(number_format) ? sizeof(uint16_t) : sizeof(float);
   for (size_t i = 0; i < scales.size(); i += bytes) {
-    const float scale = is_int4 ? signed_scale(t, fill) : weight_scale(t, fill);
+    const bool has_signs = is_int4 || is_trained_bits(number_format);
+    const float scale = has_signs ? signed_scale(t, fill) : weight_scale(t, fill);
+    if (is_trained_bits(number_format)) {
+      const uint16_t half = f32_to_f16(std::clamp(scale, -kLargestF16, kLargestF16));
+      std::memcpy(&scales[i], &half, sizeof half);
+      continue;
+    }
     std::memcpy(&scales[i], reinterpret_cast<const uint8_t*>(&scale) + sizeof scale - bytes, bytes);
   }
 }

@@ -90,7 +90,7 @@ std::vector<MatrixFormat> formats_of(const Config& config) {
 
 bool is_for_exact_alone(MatrixFormat f) {
   return f.number_format == format::NumberFormat::kInt4Nl ||
-         f.number_format == format::NumberFormat::kInt8G32;
+         f.number_format == format::NumberFormat::kInt8G32 || is_trained_bits(f.number_format);
 }
 
 TensorSpec spec_at(const Config& config, uint32_t index) {

@@ -44,6 +44,7 @@ class PlaneWriter {
       fill<float>(&plane, positive);
     } else {
       fill<uint16_t>(&plane, [&](float value) {
+        if (is_trained_bits(spec.shape.number_format)) return f32_to_f16(value);
         return f32_to_bf16(spec.has_signed_scales ? value / kLargestCode : positive(value));
       });
     }
@@ -63,6 +64,8 @@ class PlaneWriter {
     switch (number_format) {
       case NumberFormat::kInt4:
       case NumberFormat::kInt4Nl:
+      case NumberFormat::kBit1:
+      case NumberFormat::kBit2:
         for (uint8_t& byte : plane) byte = static_cast<uint8_t>(random_());
         break;
       case NumberFormat::kInt8:

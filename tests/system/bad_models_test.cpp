@@ -129,12 +129,14 @@ class Judge {
   Source bytes_ = {};
 };
 
-// XNNPACK refuses scales of either sign, int4nl and int8g32 by the config, before anything else is
-// read.
+// XNNPACK refuses scales of either sign, int4nl, int8g32, bit1 and bit2 by the config, before
+// anything else is read.
 std::string status_with(const ListedFile& file, cria_backend backend) {
   const bool is_for_exact = file.name.find("signed") != std::string::npos ||
                             file.name.find("int4nl") != std::string::npos ||
-                            file.name.find("int8g32") != std::string::npos;
+                            file.name.find("int8g32") != std::string::npos ||
+                            file.name.find("bit1") != std::string::npos ||
+                            file.name.find("bit2") != std::string::npos;
   return backend == CRIA_BACKEND_XNNPACK && is_for_exact ? "UNSUPPORTED" : file.status;
 }
 

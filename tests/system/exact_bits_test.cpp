@@ -53,6 +53,12 @@ constexpr Variant kVariants[] = {
     {"int8-k8v4", NumberFormat::kInt8, 0, CRIA_KV_K8V4},
 };
 
+// Nothing is rounded to these, so they have no converted models.
+constexpr Variant kTrained[] = {
+    {"bit1", NumberFormat::kBit1, 128, CRIA_KV_INT8},
+    {"bit2", NumberFormat::kBit2, 64, CRIA_KV_INT8},
+};
+
 ConvertRequest request_of(const Variant& variant,
                           format::Compression compression = format::Compression::kZstd) {
   return {variant.weights, variant.group_size, compression, false, variant.scales};
@@ -188,6 +194,10 @@ std::vector<GoldenModel> golden_models(const Variant& variant) {
   constexpr uint32_t kSeed = 7;
   const MatrixFormat f = {variant.weights, variant.group_size};
   std::vector<GoldenModel> models;
+  if (is_trained_bits(variant.weights)) {
+    test::NearLlama near = test::near_llamas(f).front();
+    return {{near.name, test::build_model(near.config.view(), kSeed)}};
+  }
   for (const char* name : kGoldenModels) {
     models.push_back({name, test::convert_folder(test::golden_folder(name), request_of(variant))});
   }
@@ -231,6 +241,10 @@ TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsa) { expect_golden_models(G
 TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsaForAnyThreads) {
   CRIA_SKIP_UNDER_ASAN();
   expect_golden_models(GetParam(), {2, 3, 4});
+}
+
+TEST(TrainedBitsHashes, HaveTheHashInTheRepositoryOnEveryIsa) {
+  for (const Variant& variant : kTrained) expect_golden_models(variant, {1, 3});
 }
 
 std::string variant_label(const testing::TestParamInfo<Variant>& variant) {

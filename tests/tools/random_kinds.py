@@ -14,7 +14,7 @@ from bad_models import frames  # noqa: E402
 from bad_models.draw import Draw  # noqa: E402
 from bad_models.kinds import CLAMPED, kind_of  # noqa: E402
 from bad_models.model_writer import Model  # noqa: E402
-from cria_reader.config_fields import (BIT1, BIT2, ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, DELTA, DENSE,  # noqa: E402
+from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, DELTA, DENSE,  # noqa: E402
                                        EXPERTS, FORMATS, LATENT, LAYER_NORM, LEARNED_POSITIONS, NIBBLES, NO_FEED_FORWARD, NO_KIND,
                                        NO_MIXER, NO_TABLE, NONE, RELU_SQUARED, RMS, SIGNED_SCALES, SILU, STATE_SPACE, TIED, flag_bits)
 from cria_reader.roles import MATRIX, STAYING, all_shapes  # noqa: E402
@@ -179,12 +179,11 @@ def random_config(chance):
 
 
 def random_formats(chance, config):
-    """Of each role: one for all layers, or one for each. Half of the models have no format that builds may lack."""
+    """Of each role: one for all layers, or one for each."""
     formats = {}
-    known = [f for f in FORMATS if f[0] not in (BIT1, BIT2)] if chance.happens() else FORMATS
     for _, _, shape in all_shapes({**config, "n_layers": 0}):
         if shape.form == MATRIX and shape.name not in formats:
-            one = lambda: chance.choice(known)
+            one = lambda: chance.choice(FORMATS)
             by_layer = shape.name.split(".")[0] not in ("embedding", "lm_head", "per_layer_table", "per_layer_projection")
             formats[shape.name] = [one() for _ in config["layers"]] if by_layer and chance.happens() else one()
     return formats

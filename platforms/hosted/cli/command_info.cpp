@@ -195,8 +195,9 @@ void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
 
 std::string format_text(cria_number_format number_format, uint32_t group_size) {
   std::string text = cria_number_format_name(number_format);
-  // int8g32 says it itself.
-  if (group_size != 0 && number_format != CRIA_INT8G32) text += text_of(" g%u", group_size);
+  // Where there is but one group, the name says it.
+  const bool has_choice = number_format == CRIA_INT4 || number_format == CRIA_INT4NL;
+  if (group_size != 0 && has_choice) text += text_of(" g%u", group_size);
   return text;
 }
 

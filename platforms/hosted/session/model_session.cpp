@@ -43,7 +43,9 @@ std::string not_for_xnnpack(const cria_model_info& info) {
   cria_matrix_kind kind = {};
   for (uint32_t i = 0; cria_find_matrix_kind(&info, i, &kind) == CRIA_OK; ++i) {
     const cria_number_format f = kind.number_format;
-    if (f == CRIA_INT4NL || f == CRIA_INT8G32) return cria_number_format_name(f);
+    if (f == CRIA_INT4NL || f == CRIA_INT8G32 || f == CRIA_BIT1 || f == CRIA_BIT2) {
+      return cria_number_format_name(f);
+    }
   }
   return info.signed_scales != 0 ? "int4 with negative scales" : "";
 }

@@ -84,6 +84,8 @@ xnn_status create(const MatrixShape& shape, uint32_t n_rows, const SliceSource& 
           cache, created);
     case NumberFormat::kInt4Nl:
     case NumberFormat::kInt8G32:
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
       return xnn_status_unsupported_parameter;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
@@ -106,6 +108,10 @@ size_t source_row_bytes(const MatrixShape& shape) {
     case NumberFormat::kInt8:
     case NumberFormat::kInt8G32:
       return cols;
+    case NumberFormat::kBit1:
+      return cols / 8;
+    case NumberFormat::kBit2:
+      return cols / 4;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
@@ -117,7 +123,7 @@ size_t source_row_bytes(const MatrixShape& shape) {
 Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes) {
   // XNNPACK has no such codes, and int8 with scales of rows alone.
   if (shape.number_format == NumberFormat::kInt4Nl ||
-      shape.number_format == NumberFormat::kInt8G32) {
+      shape.number_format == NumberFormat::kInt8G32 || is_trained_bits(shape.number_format)) {
     return Status::kUnsupported;
   }
   if (shape.number_format == NumberFormat::kInt4 &&
@@ -177,6 +183,8 @@ Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_ro
       break;
     case NumberFormat::kInt4Nl:
     case NumberFormat::kInt8G32:
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
       break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
@@ -199,6 +207,8 @@ Status run_operator(const MatrixShape& shape, xnn_operator_t op, const OperatorI
       break;
     case NumberFormat::kInt4Nl:
     case NumberFormat::kInt8G32:
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
       break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:

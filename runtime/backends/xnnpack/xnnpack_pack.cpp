@@ -79,6 +79,8 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
         break;
       case format::NumberFormat::kInt4Nl:
       case format::NumberFormat::kInt8G32:
+      case format::NumberFormat::kBit1:
+      case format::NumberFormat::kBit2:
         return Status::kUnsupported;
       case format::NumberFormat::kF32:
       case format::NumberFormat::kF16:

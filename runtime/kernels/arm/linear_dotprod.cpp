@@ -52,8 +52,43 @@ void add_lines_q8(const uint8_t* codes, const Activations (&x)[kRows],
   }
 }
 
+// Line kLine of a group of bits at a place: codes of the even quad, and of the odd one in place.
+template <size_t kBits, int kLine, size_t kQuarters>
+[[gnu::always_inline]] inline void add_line_bits(const uint8_t* codes, int8x16_t down,
+                                                 const Activations& x, int32x4_t (&even)[kQuarters],
+                                                 int32x4_t (&odd)[kQuarters]) {
+  constexpr uint8_t kMask = (1 << kBits) - 1;
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const uint8x16_t line =
+        vshlq_u8(vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes), down);
+    const uint8x16_t low = vandq_u8(line, vdupq_n_u8(kMask));
+    const uint8x16_t high = vandq_u8(line, vdupq_n_u8(kMask << kBits));
+    even[q] = vdotq_laneq_s32(even[q], vreinterpretq_s8_u8(low), x.low, kLine);
+    odd[q] = vdotq_laneq_s32(odd[q], vreinterpretq_s8_u8(high), x.high, kLine);
+  }
+}
+
 struct DotprodDots {
   static constexpr size_t kBlockRows = 4;
+
+  template <size_t kBits, size_t kQuarters>
+  static void bit_group(const uint8_t* codes, size_t place, const int8_t* x, int32_t sum,
+                        int32x4_t (&dots)[kQuarters]) {
+    const Activations halves = {vld1q_s8(x), vld1q_s8(x + kActivationGroup / 2)};
+    const int8x16_t down = vdupq_n_s8(static_cast<int8_t>(-static_cast<int>(place * 2 * kBits)));
+    int32x4_t odd[kQuarters];
+    for (size_t q = 0; q < kQuarters; ++q) dots[q] = odd[q] = vdupq_n_s32(0);
+    add_line_bits<kBits, 0>(codes, down, halves, dots, odd);
+    add_line_bits<kBits, 1>(codes, down, halves, dots, odd);
+    add_line_bits<kBits, 2>(codes, down, halves, dots, odd);
+    add_line_bits<kBits, 3>(codes, down, halves, dots, odd);
+    for (size_t q = 0; q < kQuarters; ++q) {
+      // A bit counts twice.
+      const int32x4_t both = vsraq_n_s32(dots[q], odd[q], kBits);
+      const int32x4_t codes_sum = kBits == 1 ? vaddq_s32(both, both) : both;
+      dots[q] = vsubq_s32(codes_sum, vdupq_n_s32(sum));
+    }
+  }
 
   template <Codes kCodes, size_t kQuarters, size_t kRows>
   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
@@ -108,11 +143,27 @@ void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const
                                                     y, y_stride);
 }
 
+void matmul_q1_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kBit1>(shape, codes, scales, first_tile, last_tile, x, y,
+                                            y_stride);
+}
+
+void matmul_q2_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kBit2>(shape, codes, scales, first_tile, last_tile, x, y,
+                                            y_stride);
+}
+
 void override_dotprod(Kernels* table, uint32_t /*isa_mask*/) {
   table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_dotprod;
   table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_dotprod;
   table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_dotprod;
   table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_dotprod;
+  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_dotprod;
+  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_dotprod;
   table->scores_q8 = scores_q8_dotprod;
 }
 

@@ -139,18 +139,37 @@ void multiply_pair(const TileCall& call, const TilePart& w, const int8_t* arrang
   store_sums(call, w, i, sums);
 }
 
+// Codes of n_groups groups, whole blocks, of a tile from the first of them on.
+template <Codes kCodes>
+void arrange_groups(const uint8_t* codes, size_t n_groups, int8_t* out) {
+  constexpr size_t kBytes = are_packed(kCodes) ? kInt4BlockBytes : kGroupBytes;
+  if constexpr (are_bits(kCodes)) {
+    constexpr size_t kBlockGroups = groups_of_block(kCodes);
+    alignas(kLineBytes) uint8_t bytes[kBlockGroups * kGroupBytes];
+    for (size_t g = 0; g < n_groups; g += kBlockGroups, codes += kInt4BlockBytes) {
+      unpack_bits<kCodes>(codes, kBlockGroups, bytes);
+      arrange_groups<unpacked(kCodes)>(bytes, kBlockGroups, out + g * kGroupBytes);
+    }
+  } else {
+    for (size_t g = 0; g < n_groups; ++g) {
+      arrange_group<kCodes>(codes + g * kBytes, out + g * kGroupBytes);
+    }
+  }
+}
+
 // Arranges each piece of a tile once for n_rows rows, an even number.
 template <Codes kCodes>
 void multiply_tile(const TileCall& call, const TilePart& tile, size_t n_rows) {
-  constexpr size_t kBytes = are_packed(kCodes) ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBytes = are_packed(kCodes) || are_bits(kCodes) ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBlockGroups = groups_of_block(kCodes);
+  static_assert(kUnpackedGroups % kBlockGroups == 0);
   alignas(kLineBytes) int8_t arranged[kUnpackedGroups * kGroupBytes];
   for (size_t first = 0; first < call.n_groups; first += kUnpackedGroups) {
     const size_t end = first + kUnpackedGroups;
     const TilePart piece = {tile.codes, tile.scales, tile.first_row, first,
                             end < call.n_groups ? end : call.n_groups};
-    for (size_t g = first; g < piece.last_group; ++g) {
-      arrange_group<kCodes>(tile.codes + g * kBytes, arranged + (g - first) * kGroupBytes);
-    }
+    arrange_groups<kCodes>(tile.codes + first / kBlockGroups * kBytes, piece.last_group - first,
+                           arranged);
     for (size_t i = 0; i < n_rows; i += 2) multiply_pair<kCodes>(call, piece, arranged, i);
   }
 }
@@ -203,6 +222,20 @@ void matmul_q8g_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const ui
                                                         x, y, y_stride);
 }
 
+void matmul_q1_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply<Codes::kBit1, matmul_q1_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
+                                               y_stride);
+}
+
+void matmul_q2_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply<Codes::kBit2, matmul_q2_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
+                                               y_stride);
+}
+
 }  // namespace
 
 void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) {
@@ -210,6 +243,8 @@ void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) {
   table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_i8mm;
   table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_i8mm;
   table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_i8mm;
 }
 
 }  // namespace cria

@@ -176,9 +176,61 @@ template <size_t kQuarters, size_t kRows>
   }
 }
 
+// Line kLine of a group of bits at a place: codes of the even quad, and of the odd one in place. A
+// lane of 16 bits sums 4 products, at most 4 * 12 * 127.
+template <size_t kBits, size_t kLine, size_t kQuarters>
+[[gnu::always_inline]] inline void add_line_bits(const uint8_t* codes, int8x16_t down,
+                                                 const Activations<1>& x,
+                                                 Products (&even)[kQuarters],
+                                                 Products (&odd)[kQuarters]) {
+  constexpr uint8_t kMask = (1 << kBits) - 1;
+  const int8x16_t x_low = repeat_quad<kLine>(x.low[0]);
+  const int8x16_t x_high = repeat_quad<kLine>(x.high[0]);
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const uint8x16_t line =
+        vshlq_u8(vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes), down);
+    add_products(even[q], vreinterpretq_s8_u8(vandq_u8(line, vdupq_n_u8(kMask))), x_low);
+    add_products(odd[q], vreinterpretq_s8_u8(vandq_u8(line, vdupq_n_u8(kMask << kBits))), x_high);
+  }
+}
+
+// Both sums by one factor: those of odd quads are 2^kBits times as large.
+template <size_t kBits>
+inline int16x8_t join_bits(int16x8_t even, int16x8_t odd) {
+  const int16x8_t both = vsraq_n_s16(even, odd, kBits);
+  return kBits == 1 ? vaddq_s16(both, both) : both;  // a bit counts twice
+}
+
 struct NeonDots {
   // Sums of 16 bits take twice the registers, so more rows at once would only move them to memory.
   static constexpr size_t kBlockRows = 1;
+
+  // Two quarters at a time: four would move sums to memory.
+  template <size_t kBits, size_t kQuarters>
+  static void bit_group(const uint8_t* codes, size_t place, const int8_t* x, int32_t sum,
+                        int32x4_t (&dots)[kQuarters]) {
+    constexpr size_t kAtOnce = 2;
+    static_assert(kQuarters % kAtOnce == 0);
+    const int8_t* const rows[] = {x};
+    const Activations<1> group = load_group(rows);
+    const int8x16_t down = vdupq_n_s8(static_cast<int8_t>(-static_cast<int>(place * 2 * kBits)));
+    for (size_t first = 0; first < kQuarters; first += kAtOnce, codes += kAtOnce * kQuarterBytes) {
+      Products even[kAtOnce];
+      Products odd[kAtOnce];
+      for (size_t q = 0; q < kAtOnce; ++q) {
+        even[q] = odd[q] = {vdupq_n_s16(0), vdupq_n_s16(0)};
+      }
+      add_line_bits<kBits, 0>(codes, down, group, even, odd);
+      add_line_bits<kBits, 1>(codes, down, group, even, odd);
+      add_line_bits<kBits, 2>(codes, down, group, even, odd);
+      add_line_bits<kBits, 3>(codes, down, group, even, odd);
+      for (size_t q = 0; q < kAtOnce; ++q) {
+        const Products both = {join_bits<kBits>(even[q].low, odd[q].low),
+                               join_bits<kBits>(even[q].high, odd[q].high)};
+        dots[first + q] = vpadalq_s16(vdupq_n_s32(-sum), add_pairs_s16(both.low, both.high));
+      }
+    }
+  }
 
   template <Codes kCodes, size_t kQuarters, size_t kRows>
   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
@@ -221,6 +273,20 @@ void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const ui
                                                  y_stride);
 }
 
+void matmul_q1_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kBit1>(shape, codes, scales, first_tile, last_tile, x, y,
+                                         y_stride);
+}
+
+void matmul_q2_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kBit2>(shape, codes, scales, first_tile, last_tile, x, y,
+                                         y_stride);
+}
+
 void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
   *table = {
       .quantize_row = quantize_row_neon,
@@ -244,6 +310,8 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
   table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_neon;
   table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_neon;
   table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_neon;
   table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_f32_f32_neon;
   table->products.of[place_of(format::NumberFormat::kF16)].floats = matmul_f16_f32_neon;
   table->products.of[place_of(format::NumberFormat::kBf16)].floats = matmul_bf16_f32_neon;

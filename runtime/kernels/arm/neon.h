@@ -22,6 +22,12 @@ void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uin
 void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                         size_t y_stride);
+void matmul_q1_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride);
+void matmul_q2_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride);
 void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride);
@@ -34,6 +40,12 @@ void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const 
 void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                            size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                            size_t y_stride);
+void matmul_q1_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride);
+void matmul_q2_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride);
 void matmul_f32_f32_neon(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
                          size_t last_tile, const float* x, size_t n_rows, float* y,
                          size_t y_stride);

@@ -7,7 +7,14 @@
 //
 // the exact dot products of one group of 32 inputs: of 4 * kQuarters rows of W, whose bytes begin
 // at codes in lines 64 bytes apart, with kRows rows of 32 activations that sum to sums. And
-// Dots::kBlockRows, the rows that it takes best at once when there are many.
+// Dots::kBlockRows, the rows that it takes best at once when there are many. And
+//
+//   template <size_t kBits, size_t kQuarters>
+//   static void bit_group(const uint8_t* codes, size_t place, const int8_t* x, int32_t sum,
+//                         int32x4_t (&dots)[kQuarters]);
+//
+// the same of one row and the group at a place of a block of bits: of each line a quad's codes,
+// and above them those of the quad four on.
 #pragma once
 
 #if defined(__ARM_NEON)
@@ -28,14 +35,40 @@ inline constexpr size_t kUnpackedGroups = 16;
 inline constexpr size_t kUnpackedRows = 4;
 
 // How the codes of W stand: as an int4 plane, as an int8 plane, or as int4 codes unpacked to bytes
-// in the order of an int8 plane; those of int4nl become the values they stand for. kGroupedBytes
-// are int8g32's.
-enum class Codes { kNibbles, kBytes, kUnpacked, kNlNibbles, kNlUnpacked, kGroupedBytes };
+// in the order of an int8 plane; those of int4nl, bit1 and bit2 become the values they stand for.
+// kGroupedBytes are int8g32's.
+enum class Codes {
+  kNibbles,
+  kBytes,
+  kUnpacked,
+  kNlNibbles,
+  kNlUnpacked,
+  kGroupedBytes,
+  kBit1,
+  kBit2,
+  kBitsUnpacked,
+};
+
+// Bits of a code of bit1 and bit2.
+static constexpr size_t bits_of(Codes codes) {
+  if (codes == Codes::kBit1) return 1;
+  return codes == Codes::kBit2 ? 2 : 0;
+}
+static constexpr bool are_bits(Codes codes) { return bits_of(codes) != 0; }
+
+// Groups of activations whose codes, and scale, are one block of lines.
+static constexpr size_t groups_of_block(Codes codes) {
+  return are_bits(codes) ? 8 / (2 * bits_of(codes)) : 1;
+}
+static constexpr bool has_f16_scales(Codes codes) {
+  return are_bits(codes) || codes == Codes::kBitsUnpacked;
+}
 
 static constexpr bool are_packed(Codes codes) {
   return codes == Codes::kNibbles || codes == Codes::kNlNibbles;
 }
 static constexpr Codes unpacked(Codes codes) {
+  if (are_bits(codes)) return Codes::kBitsUnpacked;
   return codes == Codes::kNlNibbles ? Codes::kNlUnpacked : Codes::kUnpacked;
 }
 
@@ -110,8 +143,14 @@ template <Codes kCodes, size_t kQuarters>
     static_assert(kQuarters % 2 == 0);
     const uint8_t* p = w.scales + (group >> call.scale_shift) * (kTileRows * sizeof(uint16_t));
     for (size_t q = 0; q < kQuarters; q += 2, p += 2 * kQuarterRows * sizeof(uint16_t)) {
-      // A bf16 is the upper half of a float.
       const uint16x8_t halves = vreinterpretq_u16_u8(vld1q_u8(p));
+      if constexpr (has_f16_scales(kCodes)) {
+        const float16x8_t both = vreinterpretq_f16_u16(halves);
+        scales[q] = vcvt_f32_f16(vget_low_f16(both));  // exact, subnormal halves too
+        scales[q + 1] = vcvt_f32_f16(vget_high_f16(both));
+        continue;
+      }
+      // A bf16 is the upper half of a float.
       const uint16x8x2_t both = vzipq_u16(vdupq_n_u16(0), halves);
       scales[q] = vreinterpretq_f32_u16(both.val[0]);
       scales[q + 1] = vreinterpretq_f32_u16(both.val[1]);
@@ -143,7 +182,8 @@ static inline float32x4_t load_rows(const TileCall& call, size_t i, size_t row) 
 // 4 * kQuarters rows of W with rows i ... i + kRows - 1 of x.
 template <class Dots, Codes kCodes, size_t kQuarters, size_t kRows>
 static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
-  constexpr size_t kBytes = are_packed(kCodes) ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBytes = are_packed(kCodes) || are_bits(kCodes) ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBlockGroups = groups_of_block(kCodes);
   float32x4_t acc[kRows][kQuarters];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) {
@@ -152,7 +192,7 @@ static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
     }
   }
   const uint8_t* codes = w.codes;
-  for (size_t g = w.first_group; g < w.last_group; ++g, codes += kBytes) {
+  for (size_t g = w.first_group; g < w.last_group; ++g) {
     const int8_t* x[kRows];
     int32_t sums[kRows];
     for (size_t r = 0; r < kRows; ++r) {
@@ -160,7 +200,13 @@ static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
       sums[r] = call.x.sums[(i + r) * call.n_groups + g];
     }
     int32x4_t dots[kRows][kQuarters];
-    Dots::template group<kCodes, kQuarters, kRows>(codes, x, sums, dots);
+    if constexpr (are_bits(kCodes)) {
+      Dots::template bit_group<bits_of(kCodes), kQuarters>(codes, g % kBlockGroups, x[0], sums[0],
+                                                           dots[0]);
+    } else {
+      Dots::template group<kCodes, kQuarters, kRows>(codes, x, sums, dots);
+    }
+    if ((g + 1) % kBlockGroups == 0) codes += kBytes;
     float32x4_t w_scales[kQuarters];
     load_scales<kCodes>(call, w, g, w_scales);
     for (size_t q = 0; q < kQuarters; ++q) {
@@ -231,13 +277,40 @@ static inline void unpack_groups(const uint8_t* nibbles, size_t n_groups, uint8_
   }
 }
 
+// Codes of bits of n_groups groups, whole blocks, as the bytes that they stand for.
+template <Codes kCodes>
+static inline void unpack_bits(const uint8_t* blocks, size_t n_groups, uint8_t* bytes) {
+  constexpr size_t kBits = bits_of(kCodes);
+  constexpr size_t kHalfGroup = kGroupBytes / 2;
+  const uint8x16_t mask = vdupq_n_u8((1 << kBits) - 1);
+  const auto value_of = [](uint8x16_t code) {
+    const uint8x16_t twice = kBits == 1 ? vaddq_u8(code, code) : code;
+    return vsubq_u8(twice, vdupq_n_u8(1));
+  };
+  for (size_t g = 0; g < n_groups; ++g, bytes += kGroupBytes) {
+    const auto bit = static_cast<int8_t>(g % groups_of_block(kCodes) * 2 * kBits);
+    for (size_t k = 0; k < kInt4BlockBytes; k += kQuarterBytes) {
+      const uint8x16_t even = vshlq_u8(vld1q_u8(blocks + k), vdupq_n_s8(static_cast<int8_t>(-bit)));
+      vst1q_u8(bytes + k, value_of(vandq_u8(even, mask)));
+      vst1q_u8(bytes + kHalfGroup + k, value_of(vandq_u8(vshrq_n_u8(even, kBits), mask)));
+    }
+    if ((g + 1) % groups_of_block(kCodes) == 0) blocks += kInt4BlockBytes;
+  }
+}
+
 // Unpacks a piece of an int4 tile once for all rows. Between pieces y holds the sums so far.
 template <class Dots, Codes kCodes>
 static void multiply_unpacked(const TileCall& call, const TilePart& tile) {
   alignas(kLineBytes) uint8_t bytes[kUnpackedGroups * kGroupBytes];
   for (size_t g = 0; g < call.n_groups; g += kUnpackedGroups) {
     const size_t end = g + kUnpackedGroups < call.n_groups ? g + kUnpackedGroups : call.n_groups;
-    unpack_groups<kCodes>(tile.codes + g * kInt4BlockBytes, end - g, bytes);
+    static_assert(kUnpackedGroups % groups_of_block(kCodes) == 0);
+    const uint8_t* const from = tile.codes + g / groups_of_block(kCodes) * kInt4BlockBytes;
+    if constexpr (are_bits(kCodes)) {
+      unpack_bits<kCodes>(from, end - g, bytes);
+    } else {
+      unpack_groups<kCodes>(from, end - g, bytes);
+    }
     const TilePart piece = {bytes, tile.scales, tile.first_row, g, end};
     multiply_rows<Dots, unpacked(kCodes), Dots::kBlockRows>(call, piece);
   }

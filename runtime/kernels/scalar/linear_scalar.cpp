@@ -53,7 +53,8 @@ float weight_scale(const MatrixShape& shape, const uint8_t* scales, size_t row, 
   const size_t row_in_tile = row % kTileRows;
   if (shape.number_format == format::NumberFormat::kInt8) return load_f32(tile + row_in_tile * 4);
   const size_t weight_group = group * kActivationGroup / shape.group_size;
-  return bf16_to_f32(load_u16(tile + (weight_group * kTileRows + row_in_tile) * 2));
+  return group_scale(shape.number_format,
+                     load_u16(tile + (weight_group * kTileRows + row_in_tile) * 2));
 }
 
 size_t last_row(const MatrixShape& shape, size_t last_tile) {
@@ -76,6 +77,8 @@ float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, s
     case format::NumberFormat::kInt4:
     case format::NumberFormat::kInt4Nl:
     case format::NumberFormat::kInt8G32:
+    case format::NumberFormat::kBit1:
+    case format::NumberFormat::kBit2:
       break;  // not a float's
   }
   return 0.0f;

@@ -27,6 +27,10 @@ struct EightLanes {
   static Ints look_up(Ints nibbles) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(nl_bytes()), nibbles);
   }
+  static __m128i count_of(size_t n) { return _mm_cvtsi32_si128(static_cast<int>(n)); }
+  static Ints all_bytes(int byte) { return _mm256_set1_epi8(static_cast<char>(byte)); }
+  static Ints and_bytes(Ints v, Ints mask) { return _mm256_and_si256(v, mask); }
+  static Ints shift_bits(Ints v, size_t n) { return _mm256_srl_epi16(v, count_of(n)); }
   static Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
   // Bytes p[4j..4j + 3] in every lane.
   static Ints broadcast(const int8_t* p, size_t j) {
@@ -38,6 +42,10 @@ struct EightLanes {
   static Floats zero() { return _mm256_setzero_ps(); }
   static Floats load(const float* p) { return _mm256_loadu_ps(p); }
   static Floats load_f32(const uint8_t* p) { return _mm256_castsi256_ps(load(p)); }
+  static __m128i load_halves(const uint8_t* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+  static Floats load_f16(const uint8_t* p) { return _mm256_cvtph_ps(load_halves(p)); }
   // A value's bits are the upper half of the float's. Quarters go where unpacking by halves wants
   // them.
   static void load_bf16(const uint8_t* p, Floats* first, Floats* second) {

@@ -40,6 +40,27 @@ struct Part : EightLanes {
     static Ints finish(Ints sum, Ints start) { return _mm256_add_epi32(add_pairs(sum), start); }
   };
 
+  // As int4's, of codes that are smaller: in place they stay below 2^4.
+  template <int kBits>
+  struct BitDot {
+    static constexpr size_t kRows = 6;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = 1;
+    static constexpr size_t kMostBits = 4;
+    static Ints begin(Ints /*start*/) { return _mm256_setzero_si256(); }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      return Int4Dot::add(sum, weights, x);
+    }
+    // A bit counts twice.
+    static Ints finish(Ints sum, Ints start) {
+      return _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(kBits == 1 ? 2 : 1)), start);
+    }
+    static Ints finish(Ints even, Ints odd, size_t shift, Ints start) {
+      const Ints words = _mm256_add_epi16(even, _mm256_srai_epi16(odd, kBits));
+      return finish(_mm256_sra_epi16(words, count_of(shift)), start);
+    }
+  };
+
   // Two quads of 2 * 64 * 127 stay below 2^15.
   struct Int4NlDot {
     static constexpr size_t kRows = 4;
@@ -68,11 +89,7 @@ struct Part : EightLanes {
     static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
-  static __m128i load_halves(const uint8_t* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  }
   using EightLanes::load_bf16;
-  static Floats load_f16(const uint8_t* p) { return _mm256_cvtph_ps(load_halves(p)); }
   static Floats load_bf16(const uint8_t* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p)), 16));
   }

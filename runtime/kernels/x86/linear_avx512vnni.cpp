@@ -56,14 +56,17 @@ __m512i broadcast4(const int8_t* p) {
 }
 
 // The kinds of weights: pair() gives the bytes for inputs 4j.. and 4(j + 4).. of a group, scale()
-// what is scales_at() bytes behind its tile's first scales.
+// what is scales_at() bytes behind its tile's first scales. Codes of kGroupsOfBlock groups, each at
+// a place, are in one block of kGroupBytes.
 struct Int4 {
   static constexpr int32_t kOffset = 8;
+  static constexpr size_t kGroupsOfBlock = 1;
   static constexpr size_t kGroupBytes = 256;
   static constexpr size_t kGroupScaleBytes = kTileRows * 2;
   static constexpr size_t kFetchAhead = kFetchFar;  // by group
 
-  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
+  static void pair(const uint8_t* group, size_t /*place*/, size_t j, __m512i* first,
+                   __m512i* second) {
     const __m512i low_bits = _mm512_set1_epi8(0x0f);
     const __m512i line = _mm512_loadu_si512(group + j * kLineBytes);
     *first = _mm512_and_si512(line, low_bits);
@@ -83,9 +86,9 @@ struct Int4 {
 struct Int4Nl : Int4 {
   static constexpr int32_t kOffset = kInt4NlLargest;
 
-  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
+  static void pair(const uint8_t* group, size_t place, size_t j, __m512i* first, __m512i* second) {
     const __m512i values = _mm512_broadcast_i32x4(nl_bytes());
-    Int4::pair(group, j, first, second);
+    Int4::pair(group, place, j, first, second);
     *first = _mm512_shuffle_epi8(values, *first);
     *second = _mm512_shuffle_epi8(values, *second);
   }
@@ -93,10 +96,12 @@ struct Int4Nl : Int4 {
 
 struct Int8 {
   static constexpr int32_t kOffset = 128;
+  static constexpr size_t kGroupsOfBlock = 1;
   static constexpr size_t kGroupBytes = 512;
   static constexpr size_t kGroupScaleBytes = 0;  // one a row
 
-  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
+  static void pair(const uint8_t* group, size_t /*place*/, size_t j, __m512i* first,
+                   __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
     *first = _mm512_xor_si512(_mm512_loadu_si512(group + j * kLineBytes), offset);
     *second = _mm512_xor_si512(_mm512_loadu_si512(group + (j + 4) * kLineBytes), offset);
@@ -117,6 +122,35 @@ struct Int8G32 : Int8 {
   static size_t scales_at(size_t group, unsigned /*shift*/) { return group * kGroupScaleBytes; }
 
   static __m512 scale(const uint8_t* p) { return Int4::scale(p); }
+};
+
+// Of kBits a code. A bit counts twice: its bytes are 0 and 2.
+template <unsigned kBits>
+struct Bits {
+  static constexpr int32_t kOffset = 1;
+  static constexpr size_t kGroupsOfBlock = 4 / kBits;
+  static constexpr size_t kGroupBytes = 256;  // a block's
+  static constexpr size_t kGroupScaleBytes = kTileRows * 2;
+  static constexpr size_t kFetchAhead = kFetchFar;
+  static constexpr unsigned kTwice = kBits == 1 ? 1 : 0;
+  static constexpr unsigned kMask = (1u << kBits) - 1;
+
+  static void pair(const uint8_t* block, size_t place, size_t j, __m512i* first, __m512i* second) {
+    const __m512i mask = _mm512_set1_epi8(static_cast<char>(kMask << kTwice));
+    const __m512i line = _mm512_loadu_si512(block + j * kLineBytes);
+    const auto down = static_cast<int>(2 * kBits * place - kTwice);
+    *first = _mm512_and_si512(_mm512_rorv_epi32(line, _mm512_set1_epi32(down)), mask);
+    *second = _mm512_and_si512(
+        _mm512_rorv_epi32(line, _mm512_set1_epi32(down + static_cast<int>(kBits))), mask);
+  }
+
+  static size_t scales_at(size_t group, unsigned /*shift*/) {
+    return group / kGroupsOfBlock * kGroupScaleBytes;
+  }
+
+  static __m512 scale(const uint8_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
 };
 
 void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
@@ -168,7 +202,10 @@ struct Packed {
         scale_shift(p.scale_shift) {}
 
   void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
-    Weights::pair(codes + t * tile_code_bytes + group * Weights::kGroupBytes, j, first, second);
+    Weights::pair(codes_of(group, t), group % Weights::kGroupsOfBlock, j, first, second);
+  }
+  [[nodiscard]] const uint8_t* codes_of(size_t group, size_t t) const {
+    return codes + t * tile_code_bytes + group / Weights::kGroupsOfBlock * Weights::kGroupBytes;
   }
   [[nodiscard]] const uint8_t* scales_of(size_t group, size_t t) const {
     return scales + t * tile_scale_bytes + Weights::scales_at(group, scale_shift);
@@ -269,6 +306,50 @@ template <bool kLoadsGroups = false, size_t kTiles, size_t kRows, class Weights,
   }
 }
 
+// The same for one row and one tile of trained bits. All groups of a block follow each other: its
+// lines are loaded once, and codes stay where they are in their bytes.
+template <unsigned kBits, class Fetch>
+[[gnu::always_inline]] inline void add_blocks(const Packed<Bits<kBits>>& weights, size_t begin,
+                                              size_t n_groups, const int8_t* x, const RowStep& step,
+                                              const Fetch& fetch_for, __m512& acc) {
+  using Weights = Bits<kBits>;
+  static_assert(kStepGroups % Weights::kGroupsOfBlock == 0);
+  for (size_t g = 0; g < n_groups; g += Weights::kGroupsOfBlock) {
+    fetch_for(begin + g);
+    __m512i lines[kQuads / 2];
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kQuads / 2; ++j) {
+      lines[j] = _mm512_loadu_si512(weights.codes_of(begin + g, 0) + j * kLineBytes);
+    }
+    const __m512 scale = weights.scale(begin + g, 0);
+#pragma GCC unroll 4
+    for (size_t place = 0; place < Weights::kGroupsOfBlock; ++place) {
+      const auto shift = static_cast<unsigned>(2 * kBits * place);
+      const __m512i even_mask = _mm512_set1_epi8(static_cast<char>(Weights::kMask << shift));
+      const __m512i odd_mask =
+          _mm512_set1_epi8(static_cast<char>(Weights::kMask << (shift + kBits)));
+      const int8_t* const quads = x + (g + place) * kActivationGroup;
+      __m512i even = _mm512_setzero_si512();
+      __m512i odd = _mm512_setzero_si512();
+#pragma GCC unroll 4
+      for (size_t j = 0; j < kQuads / 2; ++j) {
+        even = _mm512_dpbusd_epi32(even, _mm512_and_si512(lines[j], even_mask),
+                                   broadcast4(quads + j * 4));
+        odd = _mm512_dpbusd_epi32(odd, _mm512_and_si512(lines[j], odd_mask),
+                                  broadcast4(quads + kActivationGroup / 2 + j * 4));
+      }
+      const __m512i sum = _mm512_add_epi32(even, _mm512_srai_epi32(odd, kBits));
+      // A bit counts twice.
+      const __m512i codes = shift >= Weights::kTwice
+                                ? _mm512_srai_epi32(sum, shift - Weights::kTwice)
+                                : _mm512_slli_epi32(sum, Weights::kTwice);
+      const __m512i dot = _mm512_add_epi32(codes, _mm512_set1_epi32(step.starts[g + place]));
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(step.scales[g + place]));
+      acc = _mm512_add_ps(acc, _mm512_mul_ps(_mm512_cvtepi32_ps(dot), both));
+    }
+  }
+}
+
 // How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
 // runtime/kernels/weight_fetch.h says; more ask for the next tile.
 enum class Asking { kNothing, kByGroup, kAtPages, kNextTile };
@@ -278,7 +359,8 @@ template <class Weights, Asking kAsking, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
   const Packed<Weights> weights(p, tile);
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
-    const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
+    if (g % Weights::kGroupsOfBlock != 0) return;  // its block was asked for
+    const uint8_t* group = weights.codes_of(g, 0);
     if constexpr (kAsking == Asking::kAtPages) {
       fetch_next_page(group, Weights::kGroupBytes, kPageLines);
       fetch_next_page(weights.scales_of(g, 0), Weights::kGroupScaleBytes, kScalePageLines);
@@ -308,6 +390,11 @@ template <class Weights, Asking kAsking, size_t kRows>
     const int8_t* x[kRows];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
+    if constexpr (Weights::kGroupsOfBlock > 1 && kRows == 1) {
+      add_blocks(weights, begin, next - begin, x[0], steps[i][0], fetch_for, acc[0][0]);
+      begin = next;
+      continue;
+    }
     add_groups<kAsking == Asking::kAtPages && kRows == 1>(weights, begin, next - begin, x, steps[i],
                                                           fetch_for, acc);
     begin = next;
@@ -401,7 +488,8 @@ void multiply_panel_rows(Unpacked<kTiles> panel, size_t n_groups, const int8_t* 
 template <class Weights, size_t kTiles>
 void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
   const size_t all_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
-  const size_t share = round_up(kTiles * Weights::kGroupBytes / all_blocks, kLineBytes);
+  constexpr size_t kBytes = kTiles * Weights::kGroupBytes / Weights::kGroupsOfBlock;  // of a group
+  const size_t share = round_up(kBytes / all_blocks, kLineBytes);
   Panel<kTiles> panel;
   RowStep steps[kPanelRows];
   RowSums<kTiles> sums[kPanelRows];
@@ -422,7 +510,7 @@ void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t 
       const Later later = {
           .codes =
               p.codes + (tile + kTiles) * p.tile_code_bytes + (block * p.n_groups + begin) * share,
-          .group_bytes = block * share < kTiles * Weights::kGroupBytes ? share : 0,
+          .group_bytes = block * share < kBytes ? share : 0,
       };
       if (row == 0) {
         const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
@@ -496,6 +584,8 @@ void fill(Kernels* table) {
   table->products.of[place_of(format::NumberFormat::kInt8)].codes = multiply<Int8, kOneStream>;
   table->products.of[place_of(format::NumberFormat::kInt8G32)].codes =
       multiply<Int8G32, kWithScales>;
+  table->products.of[place_of(format::NumberFormat::kBit1)].codes = multiply<Bits<1>, kWithScales>;
+  table->products.of[place_of(format::NumberFormat::kBit2)].codes = multiply<Bits<2>, kWithScales>;
 }
 
 }  // namespace

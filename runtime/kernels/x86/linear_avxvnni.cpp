@@ -2,7 +2,7 @@
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/tile_kernels.h"
 
-#if !defined(__AVX2__) || !defined(__AVXVNNI__)
+#if !defined(__AVX2__) || !defined(__F16C__) || !defined(__AVXVNNI__)
 #error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
 #endif
 
@@ -43,6 +43,21 @@ struct Part : EightLanes {
     static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
       const Ints offset = _mm256_set1_epi8(static_cast<char>(0x80));
       return _mm256_dpbusd_avx_epi32(sum, _mm256_xor_si256(weights[0], offset), x[0]);
+    }
+  };
+
+  // A bit counts twice.
+  template <int kBits>
+  struct BitDot : Dot {
+    static constexpr int32_t kOffset = 1;
+    static constexpr size_t kMostBits = 8;
+    static Ints begin(Ints /*start*/) { return _mm256_setzero_si256(); }
+    static Ints finish(Ints sum, Ints start) {
+      return _mm256_add_epi32(kBits == 1 ? _mm256_slli_epi32(sum, 1) : sum, start);
+    }
+    static Ints finish(Ints even, Ints odd, size_t shift, Ints start) {
+      const Ints both = _mm256_add_epi32(even, _mm256_srai_epi32(odd, kBits));
+      return finish(_mm256_sra_epi32(both, count_of(shift)), start);
     }
   };
 

@@ -41,6 +41,32 @@ struct Part : FourLanes {
     static Ints finish(Ints sum, Ints start) { return _mm_add_epi32(add_pairs(sum), start); }
   };
 
+  // As int4's, of codes that are smaller: in place they stay below 2^4.
+  template <int kBits>
+  struct BitDot {
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = 1;
+    static constexpr size_t kMostBits = 4;
+    static Ints begin(Ints /*start*/) { return _mm_setzero_si128(); }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      return Int4Dot::add(sum, weights, x);
+    }
+    // A bit counts twice.
+    static Ints finish(Ints sum, Ints start) {
+      return _mm_add_epi32(_mm_madd_epi16(sum, _mm_set1_epi16(kBits == 1 ? 2 : 1)), start);
+    }
+    static Ints finish(Ints even, Ints odd, size_t shift, Ints start) {
+      const Ints words = _mm_add_epi16(even, _mm_srai_epi16(odd, kBits));
+      return finish(_mm_sra_epi16(words, count_of(shift)), start);
+    }
+  };
+
+  static __m128i count_of(size_t n) { return _mm_cvtsi32_si128(static_cast<int>(n)); }
+  static Ints all_bytes(int byte) { return _mm_set1_epi8(static_cast<char>(byte)); }
+  static Ints and_bytes(Ints v, Ints mask) { return _mm_and_si128(v, mask); }
+  static Ints shift_bits(Ints v, size_t n) { return _mm_srl_epi16(v, count_of(n)); }
+
   // Two quads of 2 * 64 * 127 stay below 2^15.
   struct Int4NlDot {
     static constexpr size_t kRows = 4;

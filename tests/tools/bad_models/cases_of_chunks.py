@@ -205,7 +205,7 @@ def compressed_apart():
             for plane, size in (("codes", 256), ("scales", 32)):
                 yield case(f"{name}_bit{number_format - BIT1 + 1}_{plane}", INVALID, "chunks of trained low bits have no upper bits apart",
                            framed(lambda n, make=make, size=size: make(n) if n == size else None,
-                                  formats={"down": (number_format, group)}), everywhere=False)
+                                  formats={"down": (number_format, group)}))
     # The first code, whose upper bits are put against its sign, is -128.
     code = lambda n: frames.UpperBits(b"\x80" + bytes(n * 3 // 4 - 1) + frames.rle_frame(n // 4, b"\x18")) if n == 512 else None
     yield case("upper_bits_int8_code", INVALID, "a code of int8 is at least -127", framed(code, formats={"down": (INT8, 0)}))

@@ -129,9 +129,11 @@ def values():
         yield case(f"int8g32_scale_{name}", INVALID, f"an int8g32 scale is not {name}",
                    with_value("down", bytes, 0, struct.pack("<H", value >> 16), 1, **grouped), kept=name in ("nan", "negative"))
     for number_format, group, name in ((BIT1, 128, "bit1"), (BIT2, 64, "bit2")):
-        for kind, word in (("nan", 0x7E00), ("infinite", 0xFC00), ("minus_zero", 0x8000), ("subnormal", 0x0200)):
-            yield case(f"{name}_scale_{kind}", INVALID, f"a scale of {name} is not {kind}",
-                       with_value("down", bytes, 0, struct.pack("<H", word), 1, formats={"down": (number_format, group)}), everywhere=False)
+        for kind, word in (("nan", 0x7E00), ("infinite", 0xFC00), ("negative_nan", 0xFC01)):
+            yield case(f"{name}_scale_{kind}", INVALID, f"a scale of {name} is finite",
+                       with_value("down", bytes, 0, struct.pack("<H", word), 1, formats={"down": (number_format, group)}))
+        yield case(f"{name}_scale_padding_nan", INVALID, "a scale of padding is checked too",
+                   with_value("down", bytes, -1, b"\0\x7e", 1, formats={"down": (number_format, group)}), kept=False)
     signed = {"formats": {"down": (INT4, 32), "up": (INT8, 0)}, "flags": TIED | SIGNED_SCALES}
     for name, value in SCALES:
         if name == "negative":

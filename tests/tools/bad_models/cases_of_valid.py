@@ -57,8 +57,6 @@ def kinds():
         kind_of(feed_forward=EXPERTS, more_flags="normalized_weights ffn_bias", n_experts=3, n_chosen=2, expert_ff=18)])
     yield one("embeddings", "a model of embeddings: the mean of all rows, of length 1", flags=TIED | UNIT_EMBEDDINGS, pooling=2,
               kinds=[kind_of(**HEADS, d_ff=9)], **SMALL_MODEL)
-    for name, formats in (("bit1", everywhere(BIT1, 128)), ("bit2", everywhere(BIT2, 64))):
-        yield valid(name, f"trained weights in {name}", Model(formats=formats, **SMALL))
     yield valid("config_4096", "the largest config", largest(103), kept=False)
     for trial in trials():
         model = None if trial.fault else model_of(trial.config)
@@ -91,6 +89,11 @@ def formats():
                 Model(formats={"embedding": (INT8G32, 32), "lm_head": (INT8G32, 32)}, flags=0, d_model=35), kept=False)
     yield valid("int4_g64", "int4 in groups of 64", Model(formats=everywhere(INT4, 64)), kept=False)
     yield valid("int4_g128", "int4 in groups of 128", Model(formats=everywhere(INT4, 128)), kept=False)
+    for name, matrix_format in (("bit1", (BIT1, 128)), ("bit2", (BIT2, 64))):
+        yield valid(name, f"trained weights in {name}", Model(formats=everywhere(*matrix_format), **SMALL))
+        model = Model(formats={"down": matrix_format})
+        model.set_plane("down", b"\1\0\xff\x83\0\x80\xff\xfb" * 4, 1)
+        yield valid(f"{name}_scales", f"a scale of {name} is any finite number", model, kept=False)
     mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}
     yield valid("mixed_formats", "each matrix in another format", Model(formats=mixed, **SMALL))
     by_layer = {"q": [(INT8, 0), (INT4, 32), (F32, 0)], "down": [(INT4, 64), (INT4, 64), (INT4, 128)], "o": [(F16, 0), (BF16, 0), (INT8, 0)]}

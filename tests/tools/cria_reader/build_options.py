@@ -1,6 +1,6 @@
 """What a build of cria may leave out: its programs then refuse a valid file with CRIA_UNSUPPORTED."""
-from cria_reader.config_fields import (ATTENTION, BIT1, BIT2, CLAMPED_SWIGLU, DENSE, EXPERTS, FORMATS, GELU, LAYER_NORM,
-                                       LEARNED_POSITIONS, NO_KIND, STATE_SPACE, flag_bits)
+from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, DENSE, EXPERTS, GELU, LAYER_NORM, LEARNED_POSITIONS, NO_KIND,
+                                       STATE_SPACE, flag_bits)
 
 IN_EVERY_BUILD = flag_bits("mixer_norm ffn_norm input_bias output_bias ffn_bias head_norms gated")
 ALL_FLAGS = (1 << 27) - 1
@@ -9,8 +9,7 @@ VARIANT_FIELDS = ("score_cap", "qkv_clip", "query_growth")
 
 def may_be_left_out(config):
     """Of a config that need not be valid. No build leaves out what does not exist."""
-    has_formats = any(count["format"] in (FORMATS.index((BIT1, 128)), FORMATS.index((BIT2, 64))) for count in config["counts"] or [])
-    return bool(has_formats or config["flags"] & LEARNED_POSITIONS or config["final_norm"] == LAYER_NORM or config["logits_cap"] or
+    return bool(config["flags"] & LEARNED_POSITIONS or config["final_norm"] == LAYER_NORM or config["logits_cap"] or
                 config["per_layer_width"] or any(map(kind_may_be_left_out, config["kinds"])))
 
 

@@ -60,8 +60,10 @@ def check_values(tensor, planes):
         require_frequencies(planes[0], tensor.name)
     elif tensor.format in VALUES:
         require(CODE_BITS[tensor.format] != 8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
-        are_signed = tensor.format in (BIT1, BIT2) or tensor.has_signed_scales and tensor.format in NIBBLES
-        require_scales(planes[1], SCALES[tensor.format], tensor.name, are_signed)
+        if tensor.format in (BIT1, BIT2):
+            require_finite(planes[1], SCALES[tensor.format], tensor.name)
+        else:
+            require_scales(planes[1], SCALES[tensor.format], tensor.name, tensor.has_signed_scales and tensor.format in NIBBLES)
     else:
         require_finite(planes[0], tensor.format, tensor.name)
 

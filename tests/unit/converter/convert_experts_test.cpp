@@ -94,6 +94,7 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
                                                      {TensorRole::kExpertUp, TensorRole::kUp},
                                                      {TensorRole::kExpertDown, TensorRole::kDown}};
   for (const NumberFormatRow& row : kNumberFormats) {
+    if (is_trained_bits(row.number_format)) continue;  // nothing is rounded to these
     SCOPED_TRACE(number_format_name(row.number_format));
     weights_ = row.number_format;
     const ModelReadBack stacked = convert(checkpoint_, "mixtral");

@@ -108,6 +108,8 @@ std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, con
       for (float& value : out) value = bf16_to_f32(f32_to_bf16(value));
       break;
     case NumberFormat::kF32:
+    case NumberFormat::kBit1:  // nothing is rounded to these
+    case NumberFormat::kBit2:
       break;
   }
   return out;

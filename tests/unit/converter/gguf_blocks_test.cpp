@@ -156,6 +156,33 @@ TEST(GgufBlocks, OfQ4_0AreCodesTimesScales) {
   }
 }
 
+// The gguf package has none of these two: bytes written out, as llama.cpp's headers say.
+TEST(GgufBlocks, OfTrainedBitsAreTheirScaleTimesFewNumbers) {
+  const GgufType* one = find_gguf_type(41);
+  ASSERT_STREQ(one->name, "Q1_0");
+  std::vector<uint8_t> block(one->block_bytes, 0);
+  block[1] = 0xb8;       // -0.5
+  block[2] = 0x05;       // values 0 and 2
+  block[2 + 15] = 0x80;  // value 127
+  std::vector<float> values(one->block_values);
+  one->widen(block.data(), 1, values.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i], i == 0 || i == 2 || i == 127 ? -0.5f : 0.5f) << i;
+  }
+  const GgufType* two = find_gguf_type(42);
+  ASSERT_STREQ(two->name, "Q2_0");
+  block.assign(two->block_bytes, 0x55);  // zeros
+  block[0] = 0x00;
+  block[1] = 0x34;       // 0.25
+  block[2] = 0xe4;       // values 0 to 3: -1, 0, 1, 2
+  block[2 + 15] = 0x15;  // value 63: -1
+  values.assign(two->block_values, 9);
+  two->widen(block.data(), 1, values.data());
+  std::vector<float> want(64, 0.0f);
+  want[0] = -0.25f, want[2] = 0.25f, want[3] = 0.5f, want[63] = -0.25f;
+  EXPECT_EQ(values, want);
+}
+
 TEST(GgufBlocks, OfOtherTypesAreNotRead) {
   for (const char* name : {"IQ2_XXS", "IQ3_S", "TQ1_0", "MXFP4", "Q8_K", "I32"}) {
     const GgufType* type = type_named(name);

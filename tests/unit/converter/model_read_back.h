@@ -227,6 +227,21 @@ class ModelReadBack {
         return static_cast<float>(code) *
                bf16_to_f32(load<uint16_t>(bytes, tiles * tile_bytes + scale));
       }
+      case format::NumberFormat::kBit1:
+      case format::NumberFormat::kBit2: {
+        const size_t bits =
+            t.number_format == static_cast<uint8_t>(format::NumberFormat::kBit1) ? 1 : 2;
+        const size_t groups = (t.cols + t.group_size - 1) / t.group_size;
+        const size_t tile_bytes = groups * 256;
+        const size_t in_block = col % t.group_size;
+        const auto byte =
+            static_cast<uint8_t>(bytes.at(tile * tile_bytes + col / t.group_size * 256 +
+                                          in_block / 4 % 4 * 64 + r * 4 + col % 4));
+        const int code = byte >> (in_block / 16 * bits) & (bits == 1 ? 1 : 3);
+        const size_t scale = ((tile * groups + col / t.group_size) * 16 + r) * 2;
+        return static_cast<float>(bits == 1 ? 2 * code - 1 : code - 1) *
+               f16_to_f32(load<uint16_t>(bytes, tiles * tile_bytes + scale));
+      }
       case format::NumberFormat::kF32:
         return load<float>(bytes, ((tile * t.cols + col) * 16 + r) * 4);
       case format::NumberFormat::kF16:

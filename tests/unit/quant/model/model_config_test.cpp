@@ -977,10 +977,7 @@ TEST(ModelConfig, CountsAreThoseOfTheMatrices) {
     EXPECT_EQ(split(0, c.counts[i].count), "matrix counts");
     EXPECT_EQ(split(c.counts[i].count, 1), "matrix counts");
     EXPECT_EQ(split(c.counts[i].count, UINT32_MAX), "matrix counts");
-    EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 10; }), "");
-    for (const uint8_t later : {uint8_t{11}, uint8_t{12}}) {
-      EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = later; }), kLeftOut);
-    }
+    EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 12; }), "");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 13; }), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 255; }), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].kind = 1; }), "matrix counts");

@@ -21,12 +21,14 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
   };
   switch (values) {
     case PlaneValues::kNibbleCodes:
+    case PlaneValues::kTrainedBits:
       return true;
     case PlaneValues::kInt8Codes:
       return static_cast<int8_t>(bits) >= -127;
     case PlaneValues::kF32:
       return std::isfinite(std::bit_cast<float>(bits));
     case PlaneValues::kF16:
+    case PlaneValues::kF16Scales:
       return std::isfinite(f16_to_f32(static_cast<uint16_t>(bits)));
     case PlaneValues::kBf16:
       return std::isfinite(bf16_to_f32(static_cast<uint16_t>(bits)));
@@ -49,6 +51,7 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
 size_t size_of_value(PlaneValues values) {
   switch (values) {
     case PlaneValues::kNibbleCodes:
+    case PlaneValues::kTrainedBits:
     case PlaneValues::kInt8Codes:
       return 1;
     case PlaneValues::kF32:
@@ -78,15 +81,16 @@ void check_value(PlaneValues values, uint32_t bits, size_t* n_bad) {
 
 TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
   for (const PlaneValues values :
-       {PlaneValues::kNibbleCodes, PlaneValues::kInt8Codes, PlaneValues::kF16, PlaneValues::kBf16,
-        PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales}) {
+       {PlaneValues::kNibbleCodes, PlaneValues::kTrainedBits, PlaneValues::kInt8Codes,
+        PlaneValues::kF16, PlaneValues::kBf16, PlaneValues::kBf16Scales,
+        PlaneValues::kSignedBf16Scales, PlaneValues::kF16Scales}) {
     size_t n_bad = 0;
     const uint32_t n = size_of_value(values) == 1 ? 0x100 : 0x10000;
     for (uint32_t bits = 0; bits < n; ++bits) {
       check_value(values, bits, &n_bad);
       if (HasFatalFailure()) return;
     }
-    if (values == PlaneValues::kNibbleCodes) {
+    if (values == PlaneValues::kNibbleCodes || values == PlaneValues::kTrainedBits) {
       EXPECT_EQ(n_bad, 0u);
     } else {
       EXPECT_GT(n_bad, 0u);
@@ -122,7 +126,8 @@ TEST(TensorCheck, NeighboursOfEveryKindChangeNothing) {
           << low << ' ' << high;
     }
   }
-  for (const PlaneValues values : {PlaneValues::kF16, PlaneValues::kBf16}) {
+  for (const PlaneValues values :
+       {PlaneValues::kF16, PlaneValues::kF16Scales, PlaneValues::kBf16}) {
     for (uint32_t low = 0; low < 0x10000; low += 0x3f) {
       for (const uint32_t high : {0u, 0x7bffu, 0x7c00u, 0x7f7fu, 0x7f80u, 0x8000u, 0xffffu}) {
         const uint16_t pair[] = {static_cast<uint16_t>(low), static_cast<uint16_t>(high)};
@@ -150,6 +155,10 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kScales), PlaneValues::kF32Scales);
   EXPECT_EQ(kind(NumberFormat::kInt8G32, Plane::kCodes), PlaneValues::kInt8Codes);
   EXPECT_EQ(kind(NumberFormat::kInt8G32, Plane::kScales), PlaneValues::kBf16Scales);
+  for (const NumberFormat f : {NumberFormat::kBit1, NumberFormat::kBit2}) {
+    EXPECT_EQ(kind(f, Plane::kCodes), PlaneValues::kTrainedBits);
+    EXPECT_EQ(kind(f, Plane::kScales), PlaneValues::kF16Scales);
+  }
   EXPECT_EQ(kind(NumberFormat::kF32, Plane::kCodes), PlaneValues::kF32);
   EXPECT_EQ(kind(NumberFormat::kF16, Plane::kCodes), PlaneValues::kF16);
   EXPECT_EQ(kind(NumberFormat::kBf16, Plane::kCodes), PlaneValues::kBf16);

@@ -143,7 +143,7 @@ Rows rows_in_lanes(const MatrixShape& shape, const std::vector<float>& weights, 
 // Every way of quantizing a matrix.
 void compare(uint32_t n_rows, uint32_t cols, const std::vector<float>& weights) {
   for (const MatrixFormat& f : kMatrixFormats) {
-    if (!has_group_scales(f.number_format)) continue;
+    if (!has_group_scales(f.number_format) || is_trained_bits(f.number_format)) continue;
     const MatrixShape shape = {n_rows, cols, f.number_format, f.group_size};
     for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
       for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
@@ -232,7 +232,7 @@ TEST(GroupSearch, ErrorsAreSummedInTheStatedOrder) {
     std::vector<float> weights(cols);
     for (float& w : weights) w = normal(random);
     for (const MatrixFormat& f : kMatrixFormats) {
-      if (!is_integer(f.number_format)) continue;
+      if (!is_integer(f.number_format) || is_trained_bits(f.number_format)) continue;
       const uint16_t group_size = f.group_size;
       const MatrixShape shape = {1, cols, f.number_format, group_size};
       // Exactly as large as said, so that a sanitizer sees a weight too many.

@@ -89,6 +89,52 @@ TEST(Tile16, Int8BytesWithScalesOfGroupsStandWhereTheFormatSays) {
   for (size_t i = 8; i < 32; ++i) EXPECT_EQ(out.scales[i] | out.scales[32 + i], 0) << i;
 }
 
+TEST(Tile16, TrainedBitsStandWhereTheFormatSays) {
+  const MatrixShape shape = {3, 130, NumberFormat::kBit1, 128};
+  std::vector<int8_t> codes(3 * 256, 0);
+  codes[2 * 256 + 6] = 1;        // line 1, byte 2, bit 0
+  codes[2 * 256 + 16 + 6] = 1;   // the same byte, bit 1
+  codes[2 * 256 + 127] = 1;      // line 3, byte 3, bit 7
+  codes[2 * 256 + 128 + 1] = 1;  // the next block's line 0, byte 1, bit 0
+  const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3c00};
+  Packed out = {std::vector<uint8_t>(512, 0xcc), std::vector<uint8_t>(64, 0xcc)};
+  pack_bit_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
+  std::vector<uint8_t> want(512, 0);
+  want[64 + 4 * 2 + 2] = 0x03;
+  want[3 * 64 + 4 * 2 + 3] = 0x80;
+  want[256 + 4 * 2 + 1] = 0x01;
+  EXPECT_EQ(out.codes, want);
+  const std::vector<uint8_t> second_group = {2, 0, 4, 0, 0x00, 0x3c, 0, 0};
+  EXPECT_EQ(std::vector<uint8_t>(out.scales.begin() + 32, out.scales.begin() + 40), second_group);
+  std::vector<float> row(130);
+  unpack_row(shape, out.codes.data(), out.scales.data(), 2, row.data());
+  EXPECT_EQ(row[129], 1.0f);
+  EXPECT_EQ(row[128], -1.0f);
+}
+
+TEST(Tile16, TrainedPairsOfBitsStandWhereTheFormatSays) {
+  const MatrixShape shape = {1, 64, NumberFormat::kBit2, 64};
+  std::vector<int8_t> codes(64, 0);
+  codes[0] = 1;   // line 0, byte 0, bits 0 and 1
+  codes[16] = 2;  // the same byte, bits 2 and 3
+  codes[32] = 3;
+  codes[48] = 1;
+  codes[63] = 2;                  // line 3, byte 3, bits 6 and 7
+  const uint16_t scale = 0xc000;  // -2
+  Packed out = {std::vector<uint8_t>(256, 0xcc), std::vector<uint8_t>(32, 0xcc)};
+  pack_bit_tile(shape, codes.data(), &scale, 1, out.codes.data(), out.scales.data());
+  std::vector<uint8_t> want(256, 0);
+  want[0] = 0x79;
+  want[3 * 64 + 3] = 0x80;
+  EXPECT_EQ(out.codes, want);
+  std::vector<float> row(64);
+  unpack_row(shape, out.codes.data(), out.scales.data(), 0, row.data());
+  EXPECT_EQ(row[0], 0.0f);
+  EXPECT_EQ(row[1], 2.0f);
+  EXPECT_EQ(row[16], -2.0f);
+  EXPECT_EQ(row[32], -4.0f);
+}
+
 TEST(Tile16, FloatTilesStandColumnByColumn) {
   const MatrixShape shape = {2, 3, NumberFormat::kBf16, 0};
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
@@ -114,6 +160,9 @@ TEST(Tile16, SizesFollowFromTheShape) {
   EXPECT_EQ(matrix_bytes({17, 128, NumberFormat::kInt4, 32}), 2u * (128 * 8 + 4 * 32));
   EXPECT_EQ(matrix_bytes({16, 64, NumberFormat::kInt8, 0}), 64u * 16 + 64);
   EXPECT_EQ(matrix_bytes({17, 64, NumberFormat::kInt8G32, 32}), 2u * (64 * 16 + 2 * 32));
+  EXPECT_EQ(padded_cols({5, 172, NumberFormat::kBit1, 128}), 256u);
+  EXPECT_EQ(matrix_bytes({17, 129, NumberFormat::kBit1, 128}), 2u * (2 * 256 + 2 * 32));
+  EXPECT_EQ(matrix_bytes({17, 129, NumberFormat::kBit2, 64}), 2u * (3 * 256 + 3 * 32));
   EXPECT_EQ(matrix_bytes({16, 3, NumberFormat::kF16, 0}), 3u * 16 * 2);
 }
 
@@ -124,6 +173,8 @@ TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
     if (f.group_size == 0) continue;
     const auto group = f.group_size;
     const bool is_int4 = has_nibbles(f.number_format);
+    const bool is_bits = is_trained_bits(f.number_format);
+    const int last_bits = (1 << row_of(f.number_format).code_bits) - 1;
     for (const uint32_t rows : {1u, 15u, 16u, 17u, 33u}) {
       for (const uint32_t cols : {1u, 31u, 32u, 33u, 130u}) {
         const MatrixShape shape = {rows, cols, f.number_format, group};
@@ -132,16 +183,20 @@ TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
         std::vector<int8_t> codes(rows * padded, 0);
         std::vector<uint16_t> scales(rows * n_groups);
         for (size_t r = 0; r < rows; ++r) {
-          for (size_t c = 0; c < cols; ++c)
-            codes[r * padded + c] =
-                static_cast<int8_t>(is_int4 ? int(random() % 16) - 8 : int(random() % 255) - 127);
+          for (size_t c = 0; c < cols; ++c) {
+            const int code = is_int4 ? int(random() % 16) - 8 : int(random() % 255) - 127;
+            codes[r * padded + c] = static_cast<int8_t>(is_bits ? code & last_bits : code);
+          }
         }
-        for (uint16_t& s : scales) s = f32_to_bf16(0.001f * static_cast<float>(1 + random() % 99));
+        for (uint16_t& s : scales) {
+          const float scale = 0.001f * static_cast<float>(1 + random() % 99);
+          s = is_bits ? f32_to_f16(scale) : f32_to_bf16(scale);
+        }
         Packed out = {std::vector<uint8_t>(static_cast<size_t>(code_plane_bytes(shape))),
                       std::vector<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)))};
         for (size_t tile = 0; tile < tile_count(rows); ++tile) {
           const size_t first = tile * 16;
-          const auto pack = is_int4 ? pack_int4_tile : pack_int8g32_tile;
+          const auto pack = is_bits ? pack_bit_tile : is_int4 ? pack_int4_tile : pack_int8g32_tile;
           pack(shape, &codes[first * padded], &scales[first * n_groups],
                std::min<size_t>(16, rows - first),
                &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
@@ -151,7 +206,8 @@ TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
         for (size_t r = 0; r < rows; ++r) {
           unpack_row(shape, out.codes.data(), out.scales.data(), r, row.data());
           for (size_t c = 0; c < cols; ++c, ++compared) {
-            const float scale = bf16_to_f32(scales[r * n_groups + c / group]);
+            const uint16_t bits = scales[r * n_groups + c / group];
+            const float scale = is_bits ? f16_to_f32(bits) : bf16_to_f32(bits);
             const int value = value_of_code(f.number_format, codes[r * padded + c]);
             ASSERT_EQ(row[c], static_cast<float>(value) * scale);
             ASSERT_EQ(unpack_code(shape, out.codes.data(), r, c), codes[r * padded + c]);

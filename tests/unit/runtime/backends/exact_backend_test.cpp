@@ -266,6 +266,14 @@ struct Stack {
         case NumberFormat::kInt8G32:
           pack_int8g32_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
           break;
+        case NumberFormat::kBit1:
+        case NumberFormat::kBit2: {
+          const int last = (1 << row_of(shape.number_format).code_bits) - 1;
+          for (int8_t& code : in) code = static_cast<int8_t>(code & last);
+          for (uint16_t& scale : group_scales) scale = f32_to_f16(bf16_to_f32(scale));
+          pack_bit_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
+          break;
+        }
         case NumberFormat::kF32:
         case NumberFormat::kF16:
         case NumberFormat::kBf16:

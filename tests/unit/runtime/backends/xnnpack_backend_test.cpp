@@ -761,6 +761,14 @@ TEST(XnnpackNeeds, RefuseInt8WithScalesOfGroups) {
   EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
+TEST(XnnpackNeeds, RefuseTrainedBits) {
+  BackendNeeds needs = {};
+  for (const MatrixFormat f : {MatrixFormat{NumberFormat::kBit1, 128}, {NumberFormat::kBit2, 64}}) {
+    ConfigParts c = test::small_config(f.number_format, f.group_size);
+    EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
+  }
+}
+
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
   ConfigParts c = test::small_config(NumberFormat::kInt8, 0);
   c.kinds[0].d_ff = 65536;

@@ -19,9 +19,17 @@ struct Matrix {
   std::vector<uint8_t> scales;
 };
 
+// Large ones become the largest of f16, tiny ones its subnormals and zeros.
+uint16_t half_scale(NumberFormat number_format, float scale) {
+  constexpr float kLargestF16 = 65504.0f;
+  if (!is_trained_bits(number_format)) return f32_to_bf16(scale);
+  return f32_to_f16(std::clamp(scale, -kLargestF16, kLargestF16));
+}
+
 Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
   std::mt19937 random(shape.rows * 1000 + shape.cols);
   const bool is_int4 = has_nibbles(shape.number_format);
+  const bool has_signs = is_int4 || is_trained_bits(shape.number_format);
   const bool has_groups = has_group_scales(shape.number_format);
   Matrix m = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
               std::vector<uint8_t>(scale_plane_bytes(shape))};
@@ -30,16 +38,20 @@ Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
       const int low = code_of(kind, -8, 7, i, &random) + 8;
       const int high = code_of(kind, -8, 7, i + 1, &random) + 8;
       m.codes[i] = static_cast<uint8_t>(low | high << 4);
+    } else if (is_trained_bits(shape.number_format)) {
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        m.codes[i] = static_cast<uint8_t>(m.codes[i] << 1 | code_of(kind, 0, 1, i + bit, &random));
+      }
     } else {
       m.codes[i] = static_cast<uint8_t>(code_of(kind, -127, 127, i, &random));
     }
   }
   for (size_t i = 0; i < m.scales.size(); i += has_groups ? 2 : 4) {
     const float scale = scale_of(kind, &random);
-    // Those of int4 and int4nl may be of either sign.
-    const bool is_turned = is_int4 && scale != 0 && random() % 2 == 0;
-    const uint16_t bf16 = f32_to_bf16(is_turned ? -scale : scale);
-    std::memcpy(&m.scales[i], has_groups ? static_cast<const void*>(&bf16) : &scale,
+    // Those of int4, int4nl and trained bits may be of either sign.
+    const bool is_turned = has_signs && scale != 0 && random() % 2 == 0;
+    const uint16_t half = half_scale(shape.number_format, is_turned ? -scale : scale);
+    std::memcpy(&m.scales[i], has_groups ? static_cast<const void*>(&half) : &scale,
                 has_groups ? 2 : 4);
   }
   return m;
@@ -172,6 +184,8 @@ void check_q4nl_g32(const Kernels& table) { check_integer(table, NumberFormat::k
 void check_q4nl_g128(const Kernels& table) { check_integer(table, NumberFormat::kInt4Nl, 128); }
 void check_q8(const Kernels& table) { check_integer(table, NumberFormat::kInt8, 0); }
 void check_q8g(const Kernels& table) { check_integer(table, NumberFormat::kInt8G32, 32); }
+void check_q1(const Kernels& table) { check_integer(table, NumberFormat::kBit1, 128); }
+void check_q2(const Kernels& table) { check_integer(table, NumberFormat::kBit2, 64); }
 
 // Float products --------------------------------------------------------------------------------
 
@@ -263,6 +277,8 @@ constexpr KernelRow kKernelRows[] = {
     {"matmul_q4nl_q8_g128", check_q4nl_g128},
     {"matmul_q8_q8", check_q8},
     {"matmul_q8g_q8", check_q8g},
+    {"matmul_q1_q8", check_q1},
+    {"matmul_q2_q8", check_q2},
     {"matmul_f32_f32", check_f32},
     {"matmul_f16_f32", check_f16},
     {"matmul_bf16_f32", check_bf16},

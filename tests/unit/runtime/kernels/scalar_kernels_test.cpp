@@ -10,6 +10,7 @@
 
 #include "quant/numbers/quantize.h"
 #include "quant/numbers/tile16.h"
+#include "quant/numbers/trained_codes.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {
@@ -44,7 +45,11 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     uint8_t* codes_out = p.codes.data() + tile * tile_code_bytes(shape);
     uint8_t* scales_out = p.scales.data() + tile * tile_scale_bytes(shape);
     std::vector<int8_t> codes(n * padded);
-    if (shape.number_format == NumberFormat::kInt8G32) {
+    if (is_trained_bits(shape.number_format)) {
+      std::vector<uint16_t> scales(n * padded / shape.group_size);
+      EXPECT_TRUE(find_exact_bits(shape, rows, n, codes.data(), scales.data()));
+      pack_bit_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+    } else if (shape.number_format == NumberFormat::kInt8G32) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
       quantize_rows_int8g32(shape, rows, n, QuantMethod::kRtn, codes.data(), scales.data());
       pack_int8g32_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
@@ -67,6 +72,20 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     }
   }
   return p;
+}
+
+// Such weights of trained bits as the format has, else any.
+std::vector<float> random_weights(const MatrixShape& shape) {
+  std::vector<float> w = random_floats(size_t{shape.rows} * shape.cols, 3, 0.1f);
+  if (!is_trained_bits(shape.number_format)) return w;
+  std::mt19937 random(5);
+  for (size_t i = 0; i < w.size(); ++i) {
+    const size_t group = i / shape.cols * 7 + i % shape.cols / shape.group_size;
+    const int code = static_cast<int>(random() % (1u << row_of(shape.number_format).code_bits));
+    const float scale = group % 2 == 0 ? 0.0625f : -0.046875f;
+    w[i] = static_cast<float>(value_of_code(shape.number_format, code)) * scale;
+  }
+  return w;
 }
 
 TEST(ScalarKernels, QuantizedRowsErrByAtMostHalfAStep) {
@@ -116,8 +135,10 @@ TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
        {MatrixShape{17, 70, NumberFormat::kInt4, 32},
         MatrixShape{33, 256, NumberFormat::kInt4, 128}, MatrixShape{1, 64, NumberFormat::kInt4, 64},
         MatrixShape{19, 45, NumberFormat::kInt8, 0},
-        MatrixShape{19, 45, NumberFormat::kInt8G32, 32}}) {
-    const Planes w = pack(shape, random_floats(size_t{shape.rows} * shape.cols, 3, 0.1f));
+        MatrixShape{19, 45, NumberFormat::kInt8G32, 32},
+        MatrixShape{19, 300, NumberFormat::kBit1, 128},
+        MatrixShape{19, 150, NumberFormat::kBit2, 64}}) {
+    const Planes w = pack(shape, random_weights(shape));
     const size_t padded = padded_cols(shape);
     constexpr size_t kRows = 3;
     std::vector<int8_t> codes(kRows * padded);

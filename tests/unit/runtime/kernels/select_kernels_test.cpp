@@ -7,10 +7,11 @@
 namespace cria {
 namespace {
 
-std::array<MatmulQ8, 4> integer_products(const Kernels& table) {
+std::array<MatmulQ8, 6> integer_products(const Kernels& table) {
   const auto of = [&](format::NumberFormat f) { return table.products.of[place_of(f)].codes; };
   return {of(format::NumberFormat::kInt4), of(format::NumberFormat::kInt4Nl),
-          of(format::NumberFormat::kInt8), of(format::NumberFormat::kInt8G32)};
+          of(format::NumberFormat::kInt8), of(format::NumberFormat::kInt8G32),
+          of(format::NumberFormat::kBit1), of(format::NumberFormat::kBit2)};
 }
 
 Kernels selected(uint32_t mask) {
@@ -31,7 +32,7 @@ TEST(SelectKernels, AskForWeightsOtherwiseWhereThereIsAvxVnni) {
   const Kernels avxvnni = selected(below | CRIA_ISA_AVX_VNNI);
   const Kernels scalar = selected(CRIA_ISA_SCALAR);
   EXPECT_EQ(integer_products(alone), integer_products(zen4));
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < integer_products(alone).size(); ++i) {
     EXPECT_NE(integer_products(zen5)[i], integer_products(zen4)[i]) << i;
     EXPECT_NE(integer_products(zen5)[i], integer_products(avxvnni)[i]) << i;
     EXPECT_NE(integer_products(zen4)[i], integer_products(avx2)[i]) << i;
