@@ -24,7 +24,7 @@ targets() { (cd "$root/tests/fuzz" && printf '%s\n' ./*_fuzz.cpp) | sed 's|^\./\
 # Longest input: long enough that work which grows with the square of it is seen to.
 max_len() {
   case $1 in
-    server_request | ollama_request) echo 262144 ;; # more values than a request may have
+    server_request | ollama_request | tool_request) echo 262144 ;; # more values than a request may have
     json | safetensors | chat_template) echo 65536 ;;
     tokenizer_import) echo 32768 ;;
     sentencepiece) echo 16384 ;;

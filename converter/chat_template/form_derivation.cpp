@@ -207,6 +207,7 @@ class Derivation {
   }
 
   // Where a question is asked twice, with tools: all of them, or none of them, are the last one.
+  // What differs also where every question is another one is no matter of this.
   void find_twins() {
     std::vector<Dialogue> twins;
     for (const bool opens_turn : {true, false}) {
@@ -216,8 +217,14 @@ class Derivation {
             Texts{{'U', "u"}, {'c', ""}, {'R', "r"}, {'A', "a"}, {'U', "u"}, {'c', ""}, {'R', "r"}},
             Texts{{'U', "u"}, {'A', "a"}, {'U', "u"}, {'A', "b"}, {'U', "u"}, {'A', "c"}},
             Texts{{'U', "v"}, {'A', "a"}, {'U', "v"}, {'A', "a"}, {'U', "u"}}}) {
-        twins.push_back(said(texts, opens_turn));
-        twins.back().tools = {marked_tool(0)};
+        Dialogue twin = said(texts, opens_turn);
+        twin.tools = {marked_tool(0)};
+        Dialogue others = twin;
+        for (size_t i = 0; i < others.messages.size(); ++i) {
+          DialogueMessage& message = others.messages[i];
+          if (message.role == ChatRole::kUser) message.content += std::to_string(i);
+        }
+        if (fits(std::vector<Dialogue>{others})) twins.push_back(std::move(twin));
       }
     }
     if (fits(twins)) return;

@@ -16,7 +16,7 @@ from ._native import lib
 from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
                         have_parts, limit_of, read_drawing, read_messages, read_parts, read_schema, read_stops, read_thinking,
                         token_array)
-from ._tools import CallGuide, CallReader, CallWriting, Conversation as TooledConversation, Tools, run_call, tool_of
+from ._tools import CallGuide, CallReader, CallWriting, Conversation as TooledConversation, Tools, read_tools, run_call
 from ._results import Answer, Ending, FloatArray, LayerKind, MemoryPlan, ModelInfo, StopStrings, Stream
 
 
@@ -273,12 +273,12 @@ class Model:
         temperature 0 is greedy. With tools, thinking, or messages that have some, a conversation that outgrows the context
         is an error.
         """
-        if not tools and thinking is None and not have_parts(messages):
+        shown = read_tools(tools, tool_choice)
+        if not shown and thinking is None and not have_parts(messages):
             said = read_messages(messages)
             return self._answer("chat", lambda order: self._conversation.pieces(said, order), stream, schema, max_tokens, stop, drawing)
-        if tools and schema not in (None, False):
+        if shown and schema not in (None, False):
             raise ValueError("an answer is a document of a schema or calls tools, not both")
-        shown = [json.dumps(tool_of(tool), ensure_ascii=False).encode() for tool in tools or []]
         conversation = TooledConversation(read_parts(messages), shown, read_thinking(thinking))
         return self._answer("chat", lambda order: self._tooled(conversation, shown, tool_choice, order), stream, schema, max_tokens, stop,
                             drawing)
@@ -292,8 +292,7 @@ class Model:
             taken = writing.need_calls(engine)
         tokens, opened = conversation.encode(engine)
         if shown:
-            names = [json.loads(tool)["function"]["name"] for tool in shown]
-            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names, taken)
+            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, taken)
         if writing.writes and (shown or order.guide is None):
             order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none", conversation.n_calls)
             order.markers = writing.markers

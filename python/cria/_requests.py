@@ -123,7 +123,12 @@ def _call_of(call: Any) -> tuple[bytes, bytes, bytes]:
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise ValueError('a call is {"id", "function": {"name", "arguments"}}')
     arguments = function.get("arguments") or "{}"
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    if isinstance(arguments, str):
+        return _whole(function["name"]), _whole(arguments), _whole(str(call.get("id") or ""))
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the arguments of a call of {function['name']!r} are not a JSON object: {error}") from None
     return _whole(function["name"]), _whole(text), _whole(str(call.get("id") or ""))
 
 

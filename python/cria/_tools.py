@@ -26,6 +26,7 @@ _MOST_FORCED = 16  # as the other programs ask for: it decides how text is cut i
 _WRITES_CALLS, _WRITES_THINKING = 1, 2
 _CHOICES = {"auto": 0, "none": 1, "required": 2}
 _NAMED = 3
+_PLAIN_TOOL = b'{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}'
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _PARAMETER = re.compile(r"^\s*(?::param(?:\s+\S+)?\s+(\w+):|(\w+)(?:\s*\([^)]*\))?:)\s*(.*)$")
 
@@ -132,6 +133,30 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def name_of(tool: Mapping[str, Any]) -> Optional[str]:
+    """None: it has no name that is a text."""
+    function = tool.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def read_tools(tools: Optional[Tools], choice: str) -> list[bytes]:
+    """Tools as JSON, and a choice that they allow."""
+    told = [tool_of(tool) for tool in tools or []]
+    names = [name_of(tool) for tool in told]
+    for i, name in enumerate(names):
+        if not name:
+            raise ValueError(f'tool {i + 1} is no function with a name; give {{"type": "function", "function": {{"name": ...}}}}')
+        if name in names[:i]:
+            raise ValueError(f"tool {i + 1} is called {name!r}, as one before it; give each its own name")
+    if choice not in _CHOICES and choice not in names:
+        known = ", ".join(str(name) for name in names) or "there are none"
+        raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or the name of a tool: {known}")
+    if choice == "required" and not names:
+        raise ValueError("tool_choice is 'required', and there are no tools; give tools")
+    return [json.dumps(tool, ensure_ascii=False).encode() for tool in told]
+
+
 # Conversations --------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +168,8 @@ class Conversation:
     """A conversation with tools, calls and results, as cria_encode_chat takes it."""
 
     def __init__(self, messages: list[dict[str, Any]], tools: list[bytes], thinking: int) -> None:
-        self._kept: list[Any] = [messages, tools]  # what the structs point to
+        self._kept: list[Any] = [messages]  # what the structs point to
+        self._tools = tools
         self.n_calls = sum(len(message["calls"]) for message in messages)
         said = (s.MessageStruct * len(messages))()
         parts = (s.MessagePartsStruct * len(messages))()
@@ -158,13 +184,24 @@ class Conversation:
                                            parts=ctypes.cast(parts, ctypes.c_void_p), tools=ctypes.cast(shown, ctypes.c_void_p),
                                            n_tools=len(tools))
 
+    def _blamed_tool(self, workspace: Any, refusal: bytes) -> str:
+        """The first tool that a refusal is about, by its number and name; empty: it is about none, or about all."""
+        def is_of(tool: bytes) -> bool:
+            alone = s.ConversationStruct(ending=s.TURN_OPENED, tools=ctypes.cast(ctypes.pointer(_text(tool)), ctypes.c_void_p), n_tools=1)
+            return bool(lib.cria_chat_refusal(workspace, ctypes.byref(alone)) == refusal)
+
+        blamed = next((i for i, tool in enumerate(self._tools) if is_of(tool)), None)
+        if blamed is None or is_of(_PLAIN_TOOL):
+            return ""
+        return f"tool {blamed + 1} ({name_of(json.loads(self._tools[blamed]))!r}): "
+
     def encode(self, engine: Engine) -> tuple[list[int], bytes]:
         """Its tokens, and the template's text behind the last message."""
         workspace, conversation = engine.host.workspace, ctypes.byref(self.struct)
         refusal = lib.cria_chat_refusal(workspace, conversation)
         if refusal:
             status = s.Status.CRIA_REFUSED_BY_TEMPLATE
-            raise CriaError(f"{engine.path}: the chat template {refusal.decode()}", status.name, status)
+            raise CriaError(f"{engine.path}: {self._blamed_tool(workspace, refusal)}the chat template {refusal.decode()}", status.name, status)
         advice = "; shorten it, or give Model a larger context"
         n = ctypes.c_size_t()
         tokens = (ctypes.c_uint32 * lib.cria_context(engine.host.session))()
@@ -264,7 +301,7 @@ class CallGuide:
     """Holds an answer to calls of the tools; as Guide."""
 
     def __init__(self, engine: Engine, vocabulary: ctypes.c_void_p, writing: CallWriting, tools: bytes, opened: bytes, choice: str,
-                 names: Sequence[str], taken: s.HostCalls) -> None:
+                 taken: s.HostCalls) -> None:
         self._engine = engine
         order = s.CallOrder()
         order.format, order.n_format = writing.format, len(writing.format)
@@ -272,10 +309,8 @@ class CallGuide:
         name = b""
         if choice in _CHOICES:
             order.choice = _CHOICES[choice]
-        elif choice in names:
-            order.choice, name = _NAMED, choice.encode()
         else:
-            raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or a tool's name")
+            order.choice, name = _NAMED, choice.encode()
         order.name, order.n_name = name, len(name)
         order.one_call = int(taken is s.HostCalls.ONE_CALL)
         order.thinks = int(bool(writing.writes & _WRITES_THINKING))

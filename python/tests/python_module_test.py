@@ -1035,10 +1035,31 @@ def test_calls_are_held_to_their_tools(tooled):
         named = opened.chat("light", tools=[light, many_tool()], tool_choice="many", seed=1, max_tokens=300)
         assert {call.name for call in named.calls} == {"many"}
         assert opened.chat("light", tools=[light], tool_choice="none", seed=1).calls == ()
-        with pytest.raises(ValueError, match="tool_choice"):
-            opened.chat("light", tools=[light], tool_choice="lamp")
+        for choice in ("lamp", ""):
+            with pytest.raises(ValueError, match=f"tool_choice is '{choice}', not auto, none, required or the name of a tool: light"):
+                opened.chat("light", tools=[light], tool_choice=choice)
         with pytest.raises(ValueError, match="not both"):
             opened.chat("light", tools=[light], schema=OBJECT)
+
+
+def test_what_is_wrong_with_tools_is_named(tooled):
+    def refuses(why, messages="light", error=ValueError, **asked_for):
+        with pytest.raises(error) as raised:
+            opened.chat(messages, **{"tools": [light], **asked_for})
+        assert why in str(raised.value)
+    deep = {}
+    for _ in range(40):
+        deep = {"a": deep}
+    said = {"role": "user", "content": "light"}
+    with cria.Model(tooled) as opened:
+        refuses("tool 2 is called 'light', as one before it; give each its own name", tools=[light, light])
+        refuses("tool 2 is no function with a name; give", tools=[light, {"name": "many"}])
+        refuses("tool 1 is no function with a name; give", tools=[{"type": "function", "function": {"name": ""}}])
+        refuses("tool_choice is 'required', and there are no tools", tools=[], tool_choice="required")
+        refuses("tool 2 ('deep'): the chat template needs tools that are JSON objects", error=cria.CriaError,
+                tools=[light, {"type": "function", "function": {"name": "deep", "parameters": deep}}])
+        call = {"id": "a", "function": {"name": "light", "arguments": {"level": float("inf")}}}
+        refuses("the arguments of a call of 'light' are not a JSON object: ", [said, {"role": "assistant", "tool_calls": [call]}])
 
 
 def many_tool():

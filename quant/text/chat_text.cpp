@@ -332,16 +332,20 @@ bool is_id(const ChatTemplate& chat, Text id) {
          });
 }
 
+constexpr const char* kNeedsNames = "needs the names of functions";
+constexpr const char* kNeedsIds = "needs the ids of calls";
+constexpr const char* kOtherIds = "needs ids of its kind";
+
 const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name, Text id) {
   const Text text = chat_string(chat, pattern);
   const bool needs_both = has_flag(chat, format::kChatNeedsIds);
   if (name.empty() && (needs_both || has_slot(text, format::kChatSlotName))) {
-    return "needs the names of functions";
+    return kNeedsNames;
   }
   if (id.empty() && (needs_both || has_slot(text, format::kChatSlotId))) {
-    return "needs the ids of calls";
+    return kNeedsIds;
   }
-  return is_id(chat, id) ? nullptr : "needs ids of its kind";
+  return is_id(chat, id) ? nullptr : kOtherIds;
 }
 
 constexpr const char* kToolsLeftOut = "would need tools, which this build leaves out";
@@ -375,20 +379,28 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
   return text_refusal(chat, rules, message.content);
 }
 
+const char* order_refusal(const ChatTemplate& chat, const Conversation& c) {
+  if (c.messages.empty()) return "needs a message";
+  const uint32_t refused = chat.header.flags & format::kChatDisorderFlags;
+  return disorder_refusal(refused != 0 ? refused & chat_disorder(c) : 0);
+}
+
+// A result of no call has no name and id to get: told as what it is, whatever the template takes.
+const char* reason_of(const char* reason, const Conversation& c) {
+  const bool is_of_call = reason == kNeedsNames || reason == kNeedsIds || reason == kOtherIds;
+  const uint32_t found = is_of_call ? chat_disorder(c) & format::kChatResultsWithoutCalls : 0;
+  return found != 0 ? disorder_refusal(found) : reason;
+}
+
 const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   const size_t n = c.messages.size();
-  if (n == 0) return "needs a message";
-  const uint32_t refused = chat.header.flags & format::kChatDisorderFlags;
-  if (const uint32_t disorder = refused & (refused != 0 ? chat_disorder(c) : 0)) {
-    return disorder_refusal(disorder);
-  }
   size_t last = n;  // behind the user's last message
   while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
   if (has_flag(chat, c.tools.empty() ? format::kChatNoTwins : format::kChatNoTwinsWithTools)) {
     for (size_t i = 0; i + 1 < last; ++i) {
       if (is_role(c, i, ChatRole::kUser) &&
           is_same(c.messages[i].content, c.messages[last - 1].content)) {
-        return "takes no last message of the user that repeats an earlier one";
+        return "tells the last question by its text, and it was asked before; word it otherwise";
       }
     }
   }
@@ -414,10 +426,15 @@ const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
   for (const Text tool : kHasTools ? c.tools : std::span<const Text>()) {
     if (const char* reason = tool_refusal(chat, tool)) return reason;
   }
-  for (const ChatMessage& message : c.messages) {
-    if (const char* reason = message_refusal(chat, message)) return reason;
+  const bool is_whole = c.end != ChatEnd::kGoesOn;
+  if (is_whole) {
+    if (const char* reason = order_refusal(chat, c)) return reason;
   }
-  if (c.end != ChatEnd::kGoesOn) {
+  for (const ChatMessage& message : c.messages) {
+    const char* const reason = message_refusal(chat, message);
+    if (reason != nullptr) return is_whole ? reason_of(reason, c) : reason;
+  }
+  if (is_whole) {
     if (const char* reason = whole_refusal(chat, c)) return reason;
   } else if (twins_are_last(chat, c)) {
     return "writes a question otherwise when it is asked again";

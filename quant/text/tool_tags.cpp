@@ -41,33 +41,47 @@ bool has_escape(Text string) {
   return std::find(string.begin(), string.end(), '\\') != string.end();
 }
 
-// Whether what is put begins or ends with what templates strip.
+// Finds where what is put begins and ends without what templates strip: bytes [begin, end).
 class EndsSink final : public TextSink {
  public:
   void put(Text text) override {
     while (!text.empty()) {
       const Utf8Char c = decode_utf8(text.data(), text.size());
-      ends_ = is_stripped(c.code);
-      begins_ = is_empty_ ? ends_ : begins_;
-      is_empty_ = false;
+      const size_t behind = n_put_ + c.n_bytes;
+      if (!is_stripped(c.code)) {
+        begin_ = end_ == 0 ? n_put_ : begin_;
+        end_ = behind;
+      }
+      n_put_ = behind;
       text = text.subspan(c.n_bytes);
     }
   }
-  [[nodiscard]] bool has_blanks() const { return begins_ || ends_; }
+  [[nodiscard]] size_t begin() const { return begin_; }
+  [[nodiscard]] size_t end() const { return end_; }
 
  private:
-  bool is_empty_ = true;
-  bool begins_ = false;
-  bool ends_ = false;
+  size_t n_put_ = 0;
+  size_t begin_ = 0;
+  size_t end_ = 0;
 };
 
-// Templates strip descriptions, and print those that are no texts in other ways.
-bool is_changed(Text description) {
-  if (!is_string(description)) return !description.empty();
-  EndsSink sink;
-  print_json(description, kBare, &sink);
-  return sink.has_blanks();
-}
+// Puts bytes [begin, end) of what is put.
+class PartSink final : public TextSink {
+ public:
+  PartSink(size_t begin, size_t end, TextSink* sink) : begin_(begin), end_(end), sink_(*sink) {}
+  void put(Text text) override {
+    const size_t first = std::min(begin_ - std::min(begin_, n_put_), text.size());
+    const size_t last = std::min(end_ - std::min(end_, n_put_), text.size());
+    if (first < last) sink_.put(text.subspan(first, last - first));
+    n_put_ += text.size();
+  }
+
+ private:
+  const size_t begin_;
+  const size_t end_;
+  TextSink& sink_;
+  size_t n_put_ = 0;
+};
 
 bool has_escaped_key(Text object) {
   Text key;
@@ -86,7 +100,7 @@ class TagPrinter {
     const Text parameters = member(function, "parameters");
     put("<function>");
     field("name", member(function, "name"), kBare);
-    field("description", member(function, "description"), kBare);
+    description(member(function, "description"));
     put("\n<parameters>");
     Text key;
     Text value;
@@ -108,7 +122,7 @@ class TagPrinter {
     put("\n<parameter>");
     field("name", name, kBare);
     value("type", member(fields, "type"));
-    field("description", member(fields, "description"), kBare);
+    description(member(fields, "description"));
     if (has_own_lists_) field("enum", member(fields, "enum"), kJson);
     others(fields, {"name", "type", "description", has_own_lists_ ? "enum" : "name"});
     put("\n</parameter>");
@@ -116,13 +130,31 @@ class TagPrinter {
 
   void field(std::string_view name, Text value, const ChatValueStyle& style) {
     if (value.empty()) return;
+    begin(name);
+    print_json(value, style, sink_);
+    end(name);
+  }
+  void begin(std::string_view name) {
     put("\n<");
     put(name);
     put(">");
-    print_json(value, style, sink_);
+  }
+  void end(std::string_view name) {
     put("</");
     put(name);
     put(">");
+  }
+
+  // Templates strip it. One that is null is none.
+  void description(Text value) {
+    if (value.empty() || value[0] == 'n') return;
+    const ChatValueStyle& style = is_string(value) ? kBare : kPython;
+    EndsSink ends;
+    print_json(value, style, &ends);
+    PartSink part(ends.begin(), ends.end(), sink_);
+    begin("description");
+    print_json(value, style, &part);
+    end("description");
   }
 
   // As str() has it.
@@ -154,16 +186,13 @@ class TagPrinter {
 }  // namespace
 
 const char* tags_refusal(Text function) {
-  constexpr const char* kTrimmed = "needs descriptions that are texts without blanks at their ends";
   constexpr const char* kEscaped = "needs tools whose names have no escapes in JSON";
   const Text parameters = member(function, "parameters");
   const Text properties = member(parameters, "properties");
-  if (is_changed(member(function, "description"))) return kTrimmed;
   if (has_escaped_key(function) || has_escaped_key(parameters)) return kEscaped;
   Text key;
   Text fields;
   for (JsonMembers members = members_of(properties); members.next(&key, &fields);) {
-    if (is_changed(member(fields, "description"))) return kTrimmed;
     if (has_escaped_key(fields)) return kEscaped;
   }
   return nullptr;

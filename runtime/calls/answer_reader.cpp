@@ -320,7 +320,7 @@ bool AnswerReader::finish(bool was_cut, cria_calls_tell_fn tell, void* context) 
     if (!was_cut && scan_.may_end()) {
       finish_call();
     } else if (!was_cut) {
-      is_cut_ = is_cut_ || is_call_told_;
+      is_cut_ = is_cut_ || is_call_told_ || scan_.has_begun();
       break_call();
     } else {
       if (is_call_told_) tell_arguments(true);

@@ -371,6 +371,15 @@ void CallReader::value_byte(char c, const Writer* out) {
   if (!has_newline_) writer_.byte(c, out);
 }
 
+bool CallReader::has_begun() const {
+  if (n_name_ > 0 || role_ != Role::kOther) return true;
+  if (place_ != CallPlace::kStart && place_ != CallPlace::kBegin) return false;
+  // What stands there is no name where it goes on behind a blank.
+  const bool may_have_blanks = state_ != State::kHeader || !marker(CallString::kNameBegin).empty();
+  const std::string_view name = without_blanks(text());
+  return may_have_blanks || std::none_of(name.begin(), name.end(), is_call_blank);
+}
+
 bool CallReader::may_end() const { return state_ == State::kParameters && n_text_ == 0; }
 
 void CallReader::end(const Writer* out) {

@@ -46,6 +46,8 @@ class CallReader {
   // Empty: not known yet.
   [[nodiscard]] std::string_view name() const { return {name_, n_name_}; }
   [[nodiscard]] std::string_view id() const { return {id_, n_id_}; }
+  // Whether it is more than text that may become one: a marker starts it, or a key or name is read.
+  [[nodiscard]] bool has_begun() const;
   // Stands in [].
   [[nodiscard]] bool is_in_list() const { return is_in_list_; }
 

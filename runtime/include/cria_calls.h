@@ -98,7 +98,8 @@ typedef enum cria_calls_ending {
 /* Ends the answer. If the answer was cut, nothing is told of a call that is not whole, unless the
  * call has begun. Otherwise the bytes of such a call are text.
  *   - ended: how the answer ended
- *   - ending: receives CRIA_CALLS_CUT if it ended inside a call, thinking or a marker */
+ *   - ending: receives CRIA_CALLS_CUT if it ended inside a call or thinking, whatever ended says.
+ *     So does an answer that was cut inside a marker */
 cria_status cria_calls_finish(cria_calls* calls, cria_calls_ending ended, cria_calls_tell_fn tell,
                               void* context, cria_calls_ending* ending);
 

@@ -60,6 +60,9 @@ class Tokenize(unittest.TestCase):
     def test_a_request_brings_its_tools(self):
         request = {"model": "x", "messages": ASKED, "tools": TOOLS}
         self.assertEqual(self.tokenize(request).out, self.tokenize(ASKED, "--tools", self.tools).out)
+        functions = {"messages": ASKED, "functions": [tool["function"] for tool in TOOLS]}
+        self.assertEqual(self.tokenize(functions).out, self.tokenize(request).out)
+        self.expect_refused("functions and tools cannot be combined", {**functions, "tools": TOOLS})
         other = [{"type": "function", "function": {"name": "other"}}]
         self.assertEqual(self.tokenize({**request, "tools": other}, "--tools", self.tools).out, self.tokenize(request).out)
 
@@ -85,7 +88,14 @@ class Tokenize(unittest.TestCase):
         self.expect_refused("message 3 has a call of 'now' whose arguments are not a JSON object",
                             json.dumps(ANSWERED).replace('1.50}', '1.50'), "--tools", self.tools)
         self.tools.write_text('[{"type": "web_search"}]')
-        self.expect_refused("tools.json: tool 1 is no", ASKED, "--tools", self.tools)
+        self.expect_refused("tools.json: tool 1 is of the type 'web_search'", ASKED, "--tools", self.tools)
+        deep = {}
+        for _ in range(35):
+            deep = {"a": deep}
+        self.tools.write_text(json.dumps([*TOOLS, {"type": "function", "function": {"name": "deep", "parameters": deep}}]))
+        self.expect_refused("tool 2 ('deep'): the chat template needs tools that are JSON objects", ASKED, "--tools", self.tools)
+        self.tools.write_text('[{"type": "function", "function": {"name": "f", "x": 1e999}}]')
+        self.expect_refused("is not JSON: the number that ends at byte 58 is larger than any double; give a list", ASKED, "--tools", self.tools)
         result = cli.cria("tokenize", self.model, "--tools", self.tools, stdin="a")
         self.assertEqual(result.code, cli.USAGE)
 
@@ -118,9 +128,22 @@ class Talk(unittest.TestCase):
         for n_tokens in (3, 8, 12):
             cut = self.run_tools("-n", n_tokens)
             self.assertEqual(cut.code, cli.INCOMPLETE, cut.err)
-            self.assertIn("the call is not finished: --max-tokens", cut.err)
+            self.assertIn("cria: warning: the call is not finished: --max-tokens ended it; give a larger -n\n", cut.err)
             self.assertTrue(cut.out.strip(), n_tokens)
             self.assertTrue('<tool_call>\n{"name": "light", "arguments": {"room": "'.startswith(cut.out.strip()[:20]), cut.out)
+
+    def test_a_choice_is_one_that_there_is(self):
+        for command in (("run", "-p", "light"), ("chat",)):
+            name, *options = command
+            result = cli.cria(name, self.model, *options, "--tools", self.tools, "--tool-choice", "nope")
+            self.assertEqual((result.code, result.out), (cli.USAGE, ""), result.err)
+            self.assertIn("talk_tools.json has no tool 'nope'; give auto, none, required or one of: light\n", result.err)
+        strict = json.loads(self.tools.read_text())
+        strict[0]["function"] |= {"strict": True, "parameters": {"type": "object", "patternProperties": {"^a": {}}}}
+        self.tools.write_text(json.dumps(strict))
+        result = self.run_tools()
+        self.assertEqual(result.code, cli.BAD_INPUT)
+        self.assertIn("tool 1 ('light'): in /parameters: \"patternProperties\" is not supported", result.err)
 
     def test_lines_of_a_pipe_may_be_commands(self):
         asked = self.chat("light")
@@ -164,6 +187,10 @@ class Calls(unittest.TestCase):
     def test_what_the_prompt_opened(self):
         self.expect("Hm.</think>Now.", "--opened", "<think>\n", content="Now.", reasoning="Hm.")
         self.expect("Hm.", "--opened", "<think>", reasoning="Hm.", complete=False)
+
+    def test_an_answer_that_ends_inside_a_call_is_cut(self):
+        for cut in ("<tool_call>", '<tool_call>{"name": "no', '<tool_call>{"name": "now", "arguments": {"b": 1'):
+            self.expect(cut, content=cut, complete=False)
 
     def test_tools_say_what_is_a_text(self):
         tools = cli.folder() / "of_calls.json"

@@ -161,15 +161,23 @@ class Responses(unittest.TestCase):
         refuses_item("item 2 has a part of the type 'input_image'", {"role": "user", "content": [{"type": "input_image"}]})
         refuses_item("item 2 is of the type 'web_search_call'", {"type": "web_search_call"})
         refuses_item("nothing is stored", {"type": "item_reference", "id": "msg_1"})
+        refuses_item("item 2 has no text as its arguments", {"type": "function_call", "call_id": "1", "name": "f", "arguments": {}})
+        refuses_item("item 2 is a call without a name", {"type": "function_call", "call_id": "1", "arguments": "{}"})
         refuses_item("not a JSON object", {"type": "function_call", "call_id": "1", "name": "f", "arguments": "[1"})
         refuses_item("item 2 has a content that is neither", {"type": "function_call_output", "call_id": "1", "output": 3})
         deep = '{"a":' * 40 + "1" + "}" * 40
         refuses_item("the chat template needs arguments", {"type": "function_call", "call_id": "1", "name": "f", "arguments": deep})
-        self.refuses("tools", "tool 1", tools=[{"type": "web_search"}])
-        self.refuses("tools", "tool 2", tools=[ADD, AS_CHAT])
-        self.refuses("tool_choice", "no tool of the request", tools=[ADD], tool_choice={"type": "function", "name": "sub"})
-        self.refuses("tools", "tool 1 has a strict that is neither true nor false", tools=[{**ADD, "strict": "yes"}])
-        self.refuses("tools", "tool 2 has a description that is not a text", tools=[ADD, {**ADD, "name": "sub", "description": 3}])
+        self.refuses("tools", "tool 1 is of the type 'web_search'; only functions are known", tools=[{"type": "web_search"}])
+        for wrong in (AS_CHAT, 3, {"type": "function"}, {"name": "f"}, {"type": "function", "name": None}):
+            self.refuses("tools", 'tool 2 is no function with a name; give {"type": "function", "name": ...}', tools=[ADD, wrong])
+        self.refuses("tool_choice", "names 'sub', which is no tool of the request; it has add", tools=[ADD],
+                     tool_choice={"type": "function", "name": "sub"})
+        self.refuses("tool_choice", "names no function", tools=[ADD], tool_choice={"type": "function", "name": ""})
+        self.refuses("tools", "tool 1 ('add') has a strict that is neither true nor false", tools=[{**ADD, "strict": "yes"}])
+        self.refuses("tools", "tool 2 ('sub') has a description that is not a text", tools=[ADD, {**ADD, "name": "sub", "description": 3}])
+        odd = {"type": "object", "properties": {"a/b": {"type": "object", "patternProperties": {"^a": {}}}}}
+        self.refuses("tools", "tool 2 ('sub'): in /parameters/properties/a~1b: \"patternProperties\" is not supported",
+                     tools=[ADD, {**ADD, "name": "sub", "strict": True, "parameters": odd}])
         self.refuses("metadata", "metadata must be", metadata="x")
         schema = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
         self.refuses("strict", "strict must be", text={"format": {**schema, "strict": 1}})

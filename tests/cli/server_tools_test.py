@@ -3,13 +3,16 @@
 The demo with a chat template of tools: without training for it, it calls what it must call, with arguments of its own.
 """
 import json
+import os
 import unittest
+from pathlib import Path
 
 import jsonschema
 
 import cria_cli as cli
 from cria_server import Server
 
+TEMPLATES = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / "reference/chat_templates_tools"
 TEMPLATE = cli.DEMO / "tools" / "chat_template.jinja"
 CHAT, OLLAMA = "/v1/chat/completions", "/api/chat"
 
@@ -117,7 +120,7 @@ class Tools(unittest.TestCase):
                 self.assertRegex(call["id"], r"\A[0-9A-Za-z]{9}\Z")
 
     def test_members_of_tools_have_their_kinds(self):
-        for wrong, said in (({"strict": "true"}, "tool 1 has a strict"), ({"description": {}}, "tool 1 has a description")):
+        for wrong, said in (({"strict": "true"}, "tool 1 ('add') has a strict"), ({"description": {}}, "tool 1 ('add') has a description")):
             other = {**ADD["function"], **wrong}
             self.refuses("tools", said, tools=[{"type": "function", "function": other}])
             self.refuses("functions", said, tools=None, functions=[other])
@@ -147,7 +150,8 @@ class Tools(unittest.TestCase):
         odd["function"]["parameters"]["patternProperties"] = {"^a": {"type": "string"}}
         strict = json.loads(json.dumps(odd))
         strict["function"]["strict"] = True
-        self.refuses("tools", "odd", tools=[strict])
+        self.refuses("tools", "tool 2 ('odd'): in /parameters: \"patternProperties\" is not supported", tools=[ADD, strict])
+        self.refuses("functions", "tool 1 ('odd'): in /parameters: ", tools=None, functions=[strict["function"]])
         asked = {"tools": [odd], "tool_choice": "required", "parallel_tool_calls": False, "temperature": 1}
         choices = [self.ask(seed=seed, **asked) for seed in range(8)]  # any object: some have no end
         called = [choice["message"]["tool_calls"][0] for choice in choices if choice["finish_reason"] == "tool_calls"]
@@ -176,15 +180,87 @@ class Tools(unittest.TestCase):
             self.refuses("tools", "tool 1 has no name of 1 to 128 bytes", tools=[function(name, {})])
         for choice in ("required", {"type": "function", "function": {"name": "add"}}):
             self.refuses("tool_choice", "needs tools", tools=[], tool_choice=choice)
-        self.refuses("tool_choice", "sometimes", tool_choice="sometimes")
-        self.refuses("tool_choice", "which is no tool", tool_choice={"type": "function", "function": {"name": "sub"}})
-        self.refuses("tool_choice", "names no function", tool_choice={"type": "function"})
+        self.refuses("tool_choice", "is 'add'; give auto, none, required or an object with a function's name", tool_choice="add")
+        self.refuses("tool_choice", "names 'sub', which is no tool of the request; it has add, light",
+                     tool_choice={"type": "function", "function": {"name": "sub"}})
+        for choice in ({"type": "function"}, {"type": "function", "function": {"name": ""}}, {"type": "function", "name": ""}, {}, [], 3):
+            self.refuses("tool_choice", "tool_choice names no function; give its name, or auto", tool_choice=choice)
+        of_functions = {"tools": None, "functions": [ADD["function"]]}
+        self.refuses("function_call", "function_call names no function; give its name, or auto", function_call={"name": ""}, **of_functions)
+        self.refuses("function_call", "is 'required'; give auto, none or an object", function_call="required", **of_functions)
+        self.refuses("functions", "functions and tools cannot be combined; send tools", functions=[LIGHT["function"]])
+        self.refuses("function_call", "is of functions; with tools send tool_choice", function_call="none")
+        self.refuses("tool_choice", "is of tools; with functions send function_call", tool_choice="none", **of_functions)
+        self.ask(functions=[], function_call="auto", max_tokens=2)
         self.refuses("tools", "document", response_format={"type": "json_object"})
         self.refuses("chat_template_kwargs", "enable_thinking", chat_template_kwargs={"tone": "kind"})
         self.refuses("messages", "message 2", messages=[*QUESTION, {"role": "assistant", "tool_calls": [{"function": {}}]}])
         answer = self.plain.post(CHAT, {"messages": QUESTION, "tools": TOOLS})
         self.assertEqual((answer.status, answer.error["param"]), (400, "tools"))
         self.assertIn("the model calls no tools", answer.error["message"])
+
+    def test_a_tool_that_the_template_does_not_take_is_named(self):
+        """Deeper than a template writes: the message is about the tool, and so is the member."""
+        deep = {"type": "object"}
+        for _ in range(40):
+            deep = {"type": "object", "properties": {"a": deep}}
+        other = {"name": "sub", "parameters": deep}
+        said = "tool 2 ('sub'): the chat template needs tools that are JSON objects, at most 32 deep"
+        self.refuses("tools", said, tools=[ADD, {"type": "function", "function": other}])
+        self.refuses("functions", said, tools=None, functions=[ADD["function"], other])
+        answer = self.server.post(OLLAMA, {"model": "demo", "messages": QUESTION, "tools": [ADD, {"type": "function", "function": other}]})
+        self.assertEqual((answer.status, answer.body["error"]), (400, said))
+        answer = self.server.post("/v1/responses", {"input": "hi", "tools": [{"type": "function", **other}]})
+        self.assertEqual((answer.status, answer.error["param"]), (400, "tools"))
+        self.assertIn("tool 1 ('sub'): the chat template needs", answer.error["message"])
+
+    def test_what_is_wrong_with_arguments_is_said(self):
+        for arguments, why in (("[1]", "not a JSON object"), ('{"a":1e999}', "the number that ends at byte 10 is larger than any double"),
+                               ('{"a":"\\ud800"}', "is a surrogate without its other half")):
+            call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": arguments}}
+            self.refuses("messages", why, messages=[*QUESTION, {"role": "assistant", "tool_calls": [call]}])
+            item = {"type": "function_call", "call_id": "a", "name": "add", "arguments": arguments}
+            answer = self.server.post("/v1/responses", {"input": [{"role": "user", "content": "hi"}, item]})
+            self.assertEqual((answer.status, answer.error["param"]), (400, "input"))
+            self.assertIn(why, answer.error["message"])
+        body = '{"model": "demo", "messages": [{"role": "user", "content": "\\ud800"}]}'
+        for path in (CHAT, OLLAMA, "/v1/responses"):
+            self.assertIn("is a surrogate without its other half", self.server.post(path, body.encode()).raw.decode())
+
+    @unittest.skipUnless(TEMPLATES.is_dir(), "no $CRIA_SHARED/reference")
+    def test_templates_of_families(self):
+        def served(name):
+            return self.enterContext(Server(model=cli.model("--chat-template", str(TEMPLATES / f"{name}.jinja"))))
+        call = {"id": "call_abc", "type": "function", "function": {"name": "add", "arguments": '{"a": 7, "b": 8}'}}
+        result = {"role": "tool", "tool_call_id": "call_abc", "content": "15"}
+        told = {"role": "assistant", "content": "15"}
+        calls = {"role": "assistant", "tool_calls": [call]}
+        for name in ("mistral-small-3.2", "mistral-7b-v0.3", "kimi-k2"):
+            server = served(name)
+            def asked(*messages, server=server):
+                return server.post("/apply-template", {"messages": [*QUESTION, *messages], "tools": [ADD]})
+            self.assertEqual(asked(calls, result).status, 200, name)
+            self.assertEqual(asked(calls, result, told, QUESTION[0]).status, 200, name)  # asked again
+            wrong = [((calls, told, QUESTION[0]), "calls without their results"), ((calls, QUESTION[0]), "calls without their results"),
+                     (({**result, "tool_call_id": None},), "results without calls")]
+            if name != "kimi-k2":  # which takes a result of any id
+                wrong.append(((result,), "results without calls"))
+            for messages, why in wrong:
+                answer = asked(*messages)
+                self.assertEqual((name, answer.status, answer.error["param"]), (name, 400, "messages"), answer.raw)
+                self.assertIn("the chat template takes no " + why, answer.error["message"])
+        server = served("qwen3-coder-30b")
+        texts = set()
+        for description in ("Adds.", " Adds.\n", "\tAdds. "):
+            tool = {"type": "function", "function": {"name": "add", "description": description, "parameters": {
+                "type": "object", "properties": {"a": {"type": "integer", "description": description}}}}}
+            answer = server.post("/apply-template", {"messages": QUESTION, "tools": [tool]})
+            self.assertEqual(answer.status, 200, answer.raw)
+            texts.add(answer.body["prompt"])
+        self.assertEqual(len(texts), 1)
+        prompts = [server.post("/apply-template", {"messages": QUESTION, "tools": [{"type": "function", "function": {"name": "now", **more}}]}).body
+                   for more in ({}, {"description": None})]
+        self.assertEqual(prompts[0], prompts[1])
 
     # What is told -------------------------------------------------------------------------------------------------
 

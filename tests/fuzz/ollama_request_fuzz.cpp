@@ -10,7 +10,7 @@ namespace cria::fuzz {
 constexpr std::initializer_list<int> kStatuses = {400, 404, 413};
 
 int fuzz_one(const uint8_t* data, size_t size) {
-  static Served served;
+  static Served served(base_models()[0]);
   std::string body(reinterpret_cast<const char*>(data), size);
   const size_t open = body.find('{');
   const bool names_none = body.find("\"model\"") == std::string::npos;

@@ -27,10 +27,11 @@ using hosted::Json;
 constexpr uint32_t kSessions = 2;
 constexpr uint32_t kMostPrompts = 8;
 
-// What orders are read against, as the server has it.
+// What orders are read against, as the server has it: a model file's bytes, under a name.
 struct Served {
-  test::EngineTrial trial{test::written("served.cria", base_models()[0]),
-                          {.n_sessions = kSessions}};
+  explicit Served(const Bytes& model, const std::string& name = "served.cria")
+      : trial(test::written(name, model), {.n_sessions = kSessions}) {}
+  test::EngineTrial trial;
   hosted::TextService text{trial.model()};
   hosted::OrderContext context{.model = trial.model(),
                                .text = &text,
@@ -93,6 +94,10 @@ void read_or_refuse(Read read, std::initializer_list<int> statuses) {
   } catch (const ApiError& error) {
     const Json told = Json::parse(error.json(hosted::WireForm::kEvents), nullptr, false);
     expect(!told.is_discarded() && told["error"]["message"].is_string(), "an error is JSON");
+    const auto message = told["error"]["message"].get<std::string>();
+    expect(std::none_of(message.begin(), message.end(),
+                        [](char c) { return static_cast<uint8_t>(c) < ' '; }),
+           "an error is one line");
     const Json line = Json::parse(error.json(hosted::WireForm::kLines), nullptr, false);
     expect(!line.is_discarded() && line["error"].is_string(), "a line of an error is JSON");
     expect(std::find(statuses.begin(), statuses.end(), error.http_status()) != statuses.end(),

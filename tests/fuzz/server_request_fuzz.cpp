@@ -13,7 +13,7 @@ namespace cria::fuzz {
 constexpr std::initializer_list<int> kStatuses = {400, 413};
 
 int fuzz_one(const uint8_t* data, size_t size) {
-  static Served served;
+  static Served served(base_models()[0]);
   const std::string body(reinterpret_cast<const char*>(data), size);
   const auto refuses = [](const auto& read) { read_or_refuse(read, kStatuses); };
   refuses([&] {

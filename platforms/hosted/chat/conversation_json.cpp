@@ -11,6 +11,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/json_fault.h"
 #include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/session/model_text.h"
 
@@ -19,7 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kNoFunction = "has a call that is not of a function with a name";
+constexpr const char* kNoFunction =
+    R"(has a call that is no {"type": "function", "function": {"name": ...}})";
 constexpr const char* kTools = "tools";
 constexpr const char* kFunctions = "functions";
 constexpr const char* kTemplateArgs = "chat_template_kwargs";
@@ -34,14 +36,18 @@ bool is_text(const Json& json, std::string_view text) {
   return json.is_string() && json.get_ref<const std::string&>() == text;
 }
 
+bool has_name(const Json& function) {
+  const Json* const name = function.is_object() ? find(function, "name") : nullptr;
+  return name != nullptr && name->is_string();
+}
+
 // The object "function" of a tool or a call, if it has a name.
 const Json* named_function(const Json& json) {
   const Json* const type = json.is_object() ? find(json, "type") : nullptr;
   const Json* const function = json.is_object() ? find(json, "function") : nullptr;
   if (function == nullptr || !function->is_object()) return nullptr;
   if (type != nullptr && !is_text(*type, "function")) return nullptr;
-  const Json* const name = find(*function, "name");
-  return name != nullptr && name->is_string() ? function : nullptr;
+  return has_name(*function) ? function : nullptr;
 }
 
 // One message being read.
@@ -154,25 +160,19 @@ class MessageReader {
   }
 
   [[nodiscard]] ConversationCall read_function(const Json& function, std::string_view raw) const {
-    const Json* const name = function.is_object() ? find(function, "name") : nullptr;
-    if (name == nullptr || !name->is_string()) refuse(kNoFunction);
     ConversationCall call;
-    call.name = name->get<std::string>();
+    if (has_name(function)) call.name = function["name"].get<std::string>();
+    if (call.name.empty()) refuse(kNoFunction);
     const Json* const arguments = find(function, "arguments");
     if (arguments != nullptr && arguments->is_string()) {
       call.arguments = arguments->get<std::string>();
     } else if (arguments != nullptr) {
       call.arguments = raw_member(raw, {"arguments"}).value_or(std::string_view());
     }
-    if (call.arguments.find_first_not_of(" \t\r\n") == std::string::npos) call.arguments = "{}";
-    if (!is_object(call.arguments)) {
-      refuse("has a call of '" + shown(call.name) + "' whose arguments are not a JSON object");
+    if (const std::string wrong = complete_arguments(&call.arguments); !wrong.empty()) {
+      refuse("has a call of '" + shown(call.name) + "' whose arguments " + wrong);
     }
     return call;
-  }
-
-  static bool is_object(const std::string& text) {
-    return text[text.find_first_not_of(" \t\r\n")] == '{' && Json::accept(text);
   }
 
   const Json& json_;
@@ -188,20 +188,58 @@ std::string new_id(uint32_t number) {
 
 }  // namespace
 
+std::string complete_arguments(std::string* text) {
+  constexpr const char* kNoObject = "are not a JSON object";
+  const size_t begin = text->find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) *text = "{}";
+  if (begin != std::string::npos && (*text)[begin] != '{') return kNoObject;
+  const std::string fault = json_fault(*text);
+  return fault.empty() ? fault : std::string(kNoObject) + ": " + fault;
+}
+
 std::string tool_name(std::string_view tool) {
   return Json::parse(*raw_member(tool, {"function", "name"}));
 }
 
+std::string shown_tool(size_t index, std::string_view name) {
+  return "tool " + std::to_string(index + 1) + " ('" + shown(name) + "')";
+}
+
+std::string tool_names(const Conversation& conversation) {
+  constexpr size_t kMost = 8;
+  const size_t n = conversation.tools.size();
+  std::string names;
+  for (size_t i = 0; i < std::min(n, kMost); ++i) {
+    names += (i == 0 ? "" : ", ") + shown(tool_name(conversation.tools[i]));
+  }
+  return n > kMost ? names + text_of(" and %zu more", n - kMost) : names;
+}
+
+bool has_tool(const Conversation& conversation, std::string_view name) {
+  return std::any_of(conversation.tools.begin(), conversation.tools.end(),
+                     [&](const std::string& tool) { return tool_name(tool) == name; });
+}
+
 void check_function(const char* member, size_t index, const Json& function) {
-  const std::string which = "tool " + std::to_string(index + 1);
+  const auto refuse = [&](const char* what) {
+    const auto& name = function["name"].get_ref<const std::string&>();
+    throw ConversationError(member, shown_tool(index, name) + " has a " + what);
+  };
   const Json* const strict = find(function, "strict");
-  if (strict != nullptr && !strict->is_boolean()) {
-    throw ConversationError(member, which + " has a strict that is neither true nor false");
-  }
+  if (strict != nullptr && !strict->is_boolean()) refuse("strict that is neither true nor false");
   const Json* const description = find(function, "description");
-  if (description != nullptr && !description->is_string()) {
-    throw ConversationError(member, which + " has a description that is not a text");
+  if (description != nullptr && !description->is_string()) refuse("description that is not a text");
+}
+
+void refuse_tool(size_t index, const Json& tool, const char* form) {
+  const Json* const type = tool.is_object() ? find(tool, "type") : nullptr;
+  const std::string which = "tool " + std::to_string(index + 1);
+  if (type != nullptr && type->is_string() && !is_text(*type, "function")) {
+    throw ConversationError(kTools, which + " is of the type '" +
+                                        shown(type->get_ref<const std::string&>()) +
+                                        "'; only functions are known");
   }
+  throw ConversationError(kTools, which + " is no function with a name; give " + form);
 }
 
 void add_function(std::string_view raw, Conversation* conversation) {
@@ -225,7 +263,8 @@ void check_tools(const char* member, const Conversation& conversation) {
       throw ConversationError(member, which + " has no name of 1 to 128 bytes");
     }
     if (!names.insert(name).second) {
-      throw ConversationError(member, which + " is called '" + shown(name) + "', as one before it");
+      throw ConversationError(member, which + " is called '" + shown(name) +
+                                          "', as one before it; give each its own name");
     }
   }
 }
@@ -275,23 +314,6 @@ void complete_calls(Conversation* conversation) {
   }
 }
 
-const char* complete_for(cria_workspace* workspace, Conversation* conversation) {
-  const auto refusal_of = [workspace](const Conversation& text) {
-    return cria_chat_refusal(workspace, ConversationView(text, CRIA_TURN_OPENED).get());
-  };
-  const char* const refusal = refusal_of(*conversation);
-  if (refusal == nullptr) return nullptr;
-  Conversation completed = *conversation;
-  complete_calls(&completed);
-  const char* reason = refusal_of(completed);
-  if (reason != nullptr) {
-    renew_ids(&completed);
-    if (refusal_of(completed) != nullptr) return reason;
-  }
-  *conversation = std::move(completed);
-  return nullptr;
-}
-
 void renew_ids(Conversation* conversation) {
   std::unordered_map<std::string, std::string> renewed;  // by id, the latest: ids come again
   uint32_t n_ids = 0;
@@ -309,14 +331,11 @@ void renew_ids(Conversation* conversation) {
 void read_tools(const Json& list, std::string_view raw, Conversation* conversation) {
   if (list.is_null()) return;
   if (!list.is_array()) throw ConversationError(kTools, "tools must be a list");
+  constexpr const char* kForm = R"({"type": "function", "function": {"name": ...}})";
   const std::vector<std::string_view> raws = raw_elements(raw);
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
     const Json* const function = named_function(list[i]);
-    if (function == nullptr) {
-      throw ConversationError(kTools,
-                              "tool " + std::to_string(i + 1) +
-                                  R"( is no {"type": "function", "function": {"name": ...}})");
-    }
+    if (function == nullptr) refuse_tool(i, list[i], kForm);
     check_function(kTools, i, *function);
     if (find(list[i], "type") != nullptr) {
       conversation->tools.emplace_back(raws[i]);
@@ -328,12 +347,16 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
 }
 
 void read_functions(const Json& list, std::string_view raw, Conversation* conversation) {
+  if (list.is_null()) return;
   if (!list.is_array()) throw ConversationError(kFunctions, "functions must be a list");
+  if (!list.empty() && !conversation->tools.empty()) {
+    throw ConversationError(kFunctions, "functions and tools cannot be combined; send tools");
+  }
   const std::vector<std::string_view> raws = raw_elements(raw);
   for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
-    const Json* const name = list[i].is_object() ? find(list[i], "name") : nullptr;
-    if (name == nullptr || !name->is_string()) {
-      throw ConversationError(kFunctions, "function " + std::to_string(i + 1) + " has no name");
+    if (!has_name(list[i])) {
+      throw ConversationError(
+          kFunctions, "function " + std::to_string(i + 1) + R"( has no name; give {"name": ...})");
     }
     check_function(kFunctions, i, list[i]);
     add_function(raws[i], conversation);

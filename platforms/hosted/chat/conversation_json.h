@@ -46,20 +46,29 @@ void name_results(Conversation* conversation);
 void complete_calls(Conversation* conversation);
 
 // Gives all calls such ids, and the results of a call its new one: for templates that take ids of
-// their own kind alone.
+// their own kind alone. chat_refusal.h does what a template needs.
 void renew_ids(Conversation* conversation);
 
-// Completes calls where the template refuses the conversation without, or else renews its ids, and
-// takes it then. Null, or why it is refused all the same, as cria_chat_refusal says it.
-const char* complete_for(cria_workspace* workspace, Conversation* conversation);
+// Has arguments that are blank be none. Says why others are not what a template prints, reading on
+// from "arguments "; empty: they are.
+std::string complete_arguments(std::string* text);
 
 // Throws ConversationError, naming the member that it comes from, for a function, number index of
 // several, whose description is no text or whose strict is neither true nor false; null counts as
 // nothing.
 void check_function(const char* member, size_t index, const nlohmann::json& function);
 
+// Throws ConversationError for a member of tools that is no function with a name; form is how it
+// would be written.
+[[noreturn]] void refuse_tool(size_t index, const nlohmann::json& tool, const char* form);
+
 // The name of a tool that a conversation has.
 std::string tool_name(std::string_view tool);
+bool has_tool(const Conversation& conversation, std::string_view name);
+// Those of all, or of the first, for people: "add, light".
+std::string tool_names(const Conversation& conversation);
+// "tool 2 ('add')", of the tool at index 1.
+std::string shown_tool(size_t index, std::string_view name);
 
 // Adds a tool: the text of a function with a name.
 void add_function(std::string_view raw, Conversation* conversation);
@@ -72,7 +81,8 @@ void check_tools(const char* member, const Conversation& conversation);
 // they were written; raw is the list's text. Throws ConversationError.
 void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
 
-// The same of what OpenAI had before tools: a list of functions.
+// The same of what OpenAI had before tools: a list of functions, or null. Beside tools they are
+// refused.
 void read_functions(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
 
 // Reads variables of templates: enable_thinking, or thinking, true or false. Throws

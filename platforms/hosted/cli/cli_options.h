@@ -48,8 +48,8 @@ struct VerifyOptions {
 
 // What a model is told of tools, and may do with them.
 struct ToolOptions {
-  std::string tools;   // a file; empty: none
-  std::string choice;  // "auto", "none", "required", or a tool's name
+  std::string tools;            // a file; empty: none
+  std::string choice = "auto";  // or "none", "required", a tool's name
 };
 
 struct RunOptions {

@@ -94,7 +94,8 @@ ExitCode run_command(const CallsOptions& options) {
   } catch (const std::invalid_argument&) {
     throw ProgramError(
         ExitCode::kInvalidInput,
-        name_of_input(options.tools) + ": is not a list of tools, or one that is too long");
+        name_of_input(options.tools) +
+            ": is not a list of tools as OpenAI's API has them, of 1 MiB and 64 levels at most");
   }
   return ExitCode::kDone;
 }

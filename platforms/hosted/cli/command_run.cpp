@@ -149,7 +149,7 @@ ExitCode run_command(const RunOptions& options) {
     print_notice("peak resident " + grouped_digits(peak_resident_bytes()) + " bytes");
   }
   if (guide && guide->progress() == CRIA_JSON_OPEN) {
-    print_notice(std::string("the JSON document is not finished: ") + ending_of(made.stop));
+    report_cut(model, "JSON document", made.stop);
   }
   const bool stopped_by_user = !is_read || made.stop == Stop::kInterrupted;
   if (stopped_by_user) return ExitCode::kInterrupted;

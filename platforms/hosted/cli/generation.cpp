@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {
@@ -19,17 +21,15 @@ PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> token
   return {status == CRIA_OK ? tokens.size() : 0, monotonic_seconds() - started};
 }
 
-const char* ending_of(Stop stop) {
-  switch (stop) {
-    case Stop::kLimit:
-      return "--max-tokens";
-    case Stop::kContextFull:
-      return "the context is full";
-    case Stop::kOutputClosed:
-      return "nobody reads it";
-    default:
-      return "Ctrl-C";
+void report_cut(const ModelSession& model, const char* what, Stop stop) {
+  const char* why = "Ctrl-C";
+  if (stop == Stop::kLimit) why = "--max-tokens ended it; give a larger -n";
+  if (stop == Stop::kContextFull) {
+    why = model.can_have_more_context() ? "the context is full; raise --context"
+                                        : "the context is full; the model takes no more";
   }
+  if (stop == Stop::kOutputClosed) why = "nobody reads it";
+  print_notice(text_of("cria: warning: the %s is not finished: %s", what, why));
 }
 
 Generation generate(const ModelSession& model, const cria_sampling& sampling,

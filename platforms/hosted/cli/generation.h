@@ -37,8 +37,8 @@ class TokenGuide {
 // kDocument: the guide is closed.
 enum class Stop { kEndToken, kDocument, kLimit, kContextFull, kInterrupted, kOutputClosed };
 
-// Why an answer ended before it was finished, for people: "--max-tokens".
-const char* ending_of(Stop stop);
+// Warns that an answer ended before what it had to be ("call") was finished: why, and what to do.
+void report_cut(const ModelSession& model, const char* what, Stop stop);
 
 struct GenerationLimits {
   uint32_t max_tokens;

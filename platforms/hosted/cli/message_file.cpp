@@ -8,7 +8,9 @@
 #include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/chat/chat_refusal.h"
 #include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/chat/json_fault.h"
 #include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/session/model_session.h"
@@ -48,13 +50,11 @@ int depth_of(std::string_view text) {
 }
 
 Json parse(const std::string& bytes, const std::string& where, const char* what) {
-  const auto [text, end_of_wrong] = json_source(bytes);
+  const std::string_view text = json_source(bytes).text;
   if (depth_of(text) > kMaxDepth) refuse(where, std::string("is nested too deep for ") + what);
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || end_of_wrong != 0) {
-    refuse(where, std::string("is not JSON; give ") + what);
-  }
-  return json;
+  const std::string fault = json_fault(bytes);
+  if (!fault.empty()) refuse(where, "is not JSON: " + fault + "; give " + what);
+  return Json::parse(text);
 }
 
 // Calls read, and throws what it throws with where in front.
@@ -94,6 +94,7 @@ Conversation parse_conversation(const std::string& json, const std::string& wher
   read_list(*messages, raw_path(json, "messages"), where, &conversation);
   read_at(where, [&] {
     read_tools(root.value("tools", Json()), raw_path(json, "tools"), &conversation);
+    read_functions(root.value("functions", Json()), raw_path(json, "functions"), &conversation);
     read_template_args(root.value("chat_template_kwargs", Json()), &conversation);
   });
   return conversation;
@@ -121,8 +122,8 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
   for (uint64_t most = first_guess(conversation);; most *= 2) {
     const ModelSession model(options, {.max_text_bytes = most, .text_only = true});
     if (!date.empty()) set_chat_date(model, date);
-    if (const char* reason = cria_chat_refusal(model.workspace(), view.get())) {
-      refuse(model.path(), std::string("the chat template ") + reason);
+    if (const auto refusal = chat_refusal_of(model.workspace(), conversation, ending)) {
+      refuse(model.path(), refusal->text);
     }
     std::vector<uint32_t> tokens(static_cast<size_t>(kTokensOfAByte * most));
     size_t n_tokens = 0;
@@ -137,8 +138,8 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
 
 std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
                                       std::string* opened) {
-  if (const char* const reason = complete_for(model.workspace(), conversation)) {
-    refuse(model.path(), std::string("the chat template ") + reason);
+  if (const auto refusal = complete_for(model.workspace(), conversation)) {
+    refuse(model.path(), refusal->text);
   }
   const ConversationView view(*conversation, CRIA_TURN_OPENED);
   const auto need_room = [&](cria_status status) {

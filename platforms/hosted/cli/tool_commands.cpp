@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/chat/conversation_json.h"
 #include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/cli/input_text.h"
@@ -20,11 +22,16 @@
 namespace cria::hosted {
 namespace {
 
-ToolChoice choice_of(const std::string& name) {
-  if (name.empty() || name == "auto") return {CRIA_TOOLS_AUTO, {}};
-  if (name == "none") return {CRIA_TOOLS_NONE, {}};
-  if (name == "required") return {CRIA_TOOLS_REQUIRED, {}};
-  return {CRIA_TOOLS_NAMED, name};
+ToolChoice choice_of(const ToolOptions& options, const Conversation& conversation) {
+  const std::string& choice = options.choice;
+  if (choice == "auto") return {CRIA_TOOLS_AUTO, {}};
+  if (choice == "none") return {CRIA_TOOLS_NONE, {}};
+  if (choice == "required") return {CRIA_TOOLS_REQUIRED, {}};
+  if (has_tool(conversation, choice)) return {CRIA_TOOLS_NAMED, choice};
+  throw ProgramError(ExitCode::kUsage,
+                     "--tool-choice: " + name_of_input(options.tools) + " has no tool '" +
+                         shown(choice) +
+                         "'; give auto, none, required or one of: " + tool_names(conversation));
 }
 
 Conversation beginning_of(const ToolOptions& options) {
@@ -41,12 +48,6 @@ uint32_t context_of(const CommonOptions& common) {
   return ModelFile(common.model_path, common.mapping).info().planned_context;
 }
 
-// Says so where a call is cut.
-void report_cut(const ToolTalk& talk, const Generation& made) {
-  if (!talk.is_cut()) return;
-  print_notice(std::string("the call is not finished: ") + ending_of(made.stop));
-}
-
 uint32_t limit_of(const SamplingOptions& sampling) {
   return sampling.max_tokens.value_or(std::numeric_limits<uint32_t>::max());
 }
@@ -60,17 +61,18 @@ ExitCode answer_with_tools(const RunOptions& options, const std::string& questio
                        "--json-schema or --prompt-cache");
   }
   Conversation conversation = beginning_of(options.tools);
+  ToolChoice choice = choice_of(options.tools, conversation);
   const uint64_t n_bytes =
       ToolTalk::text_bytes(conversation, context_of(options.common)) + question.size();
   const ModelSession model(options.common, {.max_text_bytes = n_bytes});
-  ToolTalk talk(model, std::move(conversation), choice_of(options.tools.choice));
+  ToolTalk talk(model, std::move(conversation), std::move(choice));
   cria_seed(model.session(), seed_of(options.sampling));
   TextStream out(STDOUT_FILENO);
   const InterruptGuard guard(SecondInterrupt::kEndsProgram);
   talk.say(question);
   const Generation made =
       talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out);
-  report_cut(talk, made);
+  if (talk.is_cut()) report_cut(model, "call", made.stop);
   if (made.stop == Stop::kInterrupted) return ExitCode::kInterrupted;
   return talk.is_cut() ? ExitCode::kIncomplete : ExitCode::kDone;
 }
@@ -80,12 +82,13 @@ ExitCode chat_with_tools(const ChatOptions& options) {
     throw ProgramError(ExitCode::kUsage, "--tools and --prompt-cache cannot be combined");
   }
   Conversation conversation = beginning_of(options.tools);
+  ToolChoice choice = choice_of(options.tools, conversation);
   conversation.thinking = options.thinking.wanted;
   if (!options.system.empty()) conversation.messages.push_back({CRIA_SYSTEM, options.system});
   const uint64_t n_bytes = ToolTalk::text_bytes(conversation, context_of(options.common));
   const ModelSession model(options.common, {.max_text_bytes = n_bytes});
   if (!options.date.empty()) set_chat_date(model, options.date);
-  ToolTalk talk(model, std::move(conversation), choice_of(options.tools.choice));
+  ToolTalk talk(model, std::move(conversation), std::move(choice));
   cria_seed(model.session(), seed_of(options.sampling));
   const bool is_interactive = is_terminal(STDIN_FILENO);
   MessageReader messages(STDIN_FILENO, is_interactive,
@@ -114,7 +117,7 @@ ExitCode chat_with_tools(const ChatOptions& options) {
       const Generation made =
           talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out);
       if (made.stop == Stop::kOutputClosed) return ExitCode::kDone;
-      report_cut(talk, made);
+      if (talk.is_cut()) report_cut(model, "call", made.stop);
       if (made.stop == Stop::kInterrupted && !is_interactive) return ExitCode::kInterrupted;
     } catch (const ProgramError& error) {
       if (!is_interactive || error.code() == ExitCode::kIo) throw;

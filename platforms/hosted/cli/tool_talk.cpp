@@ -209,7 +209,7 @@ Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, 
   order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
   std::string problem;
   const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);
-  if (grammar == nullptr) refuse("the tools: " + problem);
+  if (grammar == nullptr) refuse(problem);
   CallGuide guide(model_, grammar);
   CallSink sink(model_, reading, out);
   const Generation made = generate(

@@ -95,17 +95,17 @@ std::shared_ptr<CallGrammar> JsonSchemas::compile(const cria_call_order& order, 
   size_t n_needed = 0;
   cria_call_problem found = {};
   cria_status status = cria_call_grammar_required(vocabulary_, &order, &n_needed, &found);
-  if (status == CRIA_OK && !fits(n_needed, "their schemas take", problem)) return nullptr;
+  if (status == CRIA_OK && !fits(n_needed, "the tools: their schemas take", problem))
+    return nullptr;
   if (status == CRIA_OK) {
     auto made =
         std::make_shared<CallGrammar>(n_needed, vocabulary_, order, std::move(opened), &found);
     if (made->is_made()) return made;
     status = made->status();
   }
-  const std::string_view tools(order.tools, order.n_tools);
-  *problem = found.tool[0] == 0 ? std::string() : text_of("'%s': ", shown(found.tool).c_str());
-  *problem += found.schema.reason != nullptr ? text_of_problem(found.schema, tools)
-                                             : std::string(cria_status_message(status));
+  *problem = found.schema.reason != nullptr
+                 ? text_of_problem(found, {order.tools, order.n_tools})
+                 : std::string("the tools: ") + cria_status_message(status);
   return nullptr;
 }
 

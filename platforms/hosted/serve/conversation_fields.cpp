@@ -1,6 +1,7 @@
 #include "platforms/hosted/serve/conversation_fields.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,8 +19,8 @@ namespace {
 
 std::string name_in(const Json& json, const char* param) {
   const Json* const name = json.is_object() ? Fields(json).find("name") : nullptr;
-  if (name == nullptr || !name->is_string()) {
-    refuse(param, std::string(param) + " names no function");
+  if (name == nullptr || !name->is_string() || name->get_ref<const std::string&>().empty()) {
+    refuse(param, std::string(param) + " names no function; give its name, or auto");
   }
   return name->get<std::string>();
 }
@@ -42,23 +43,19 @@ void read_choice(const Json* json, const char* param, ToolRules* rules) {
   } else if (text == "required" && !rules->are_functions) {
     rules->choice = ToolChoice::kMustCall;
   } else {
-    refuse(param, std::string(param) + " is '" + shown(text) +
-                      "'; auto, none, required and a function's name are known");
+    refuse(param, std::string(param) + " is '" + shown(text) + "'; give auto, none" +
+                      (rules->are_functions ? "" : ", required") +
+                      " or an object with a function's name");
   }
 }
 
-// That something must be called, where there is nothing to call.
-void refuse_choice(const RequestFields& fields) {
-  for (const MemberName name : {MemberName("tool_choice"), MemberName("function_call")}) {
-    const Json* const choice = fields.find(name);
-    if (choice == nullptr || *choice == "auto" || *choice == "none") continue;
-    refuse(name, std::string(name) + " needs tools, and the request has none");
-  }
-}
-
-bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
-  return std::any_of(tools.begin(), tools.end(),
-                     [&](const std::string& tool) { return tool_name(tool) == name; });
+// A choice that would have no effect; those that ask for none pass.
+void refuse_choice(const RequestFields& fields, MemberName name, const char* why,
+                   std::initializer_list<const char*> passing) {
+  const Json* const choice = fields.find(name);
+  const auto is_choice = [choice](const char* text) { return *choice == text; };
+  if (choice == nullptr || std::any_of(passing.begin(), passing.end(), is_choice)) return;
+  refuse(name, std::string(name) + " " + why);
 }
 
 void check_model_calls(const OrderContext& context, const char* param) {
@@ -100,32 +97,40 @@ RequestedConversation read_conversation(const OrderContext& context, const Reque
     refuse("messages", "messages must be a list of at least one message");
   }
   read_member(fields.find("tools"), body, "tools", &read_tools, &text);
-  if (text.tools.empty()) {
-    read_member(fields.find("functions"), body, "functions", &read_functions, &text);
-    asked.rules.are_functions = !text.tools.empty();
-  }
+  asked.rules.are_functions = text.tools.empty();
+  read_member(fields.find("functions"), body, "functions", &read_functions, &text);
+  asked.rules.are_functions = asked.rules.are_functions && !text.tools.empty();
   read_tool_rules(context, fields, &asked);
-  context.text->complete(&text);
+  context.text->complete(&text, asked.members);
   return asked;
 }
 
 void read_tool_rules(const OrderContext& context, const RequestFields& fields,
                      RequestedConversation* asked) {
-  const std::vector<std::string>& tools = asked->text.tools;
   ToolRules& rules = asked->rules;
-  if (tools.empty()) return refuse_choice(fields);
-  check_model_calls(context, rules.are_functions ? "functions" : "tools");
-  if (rules.are_functions) {
-    rules.takes_many = false;
-    read_choice(fields.find("function_call"), "function_call", &rules);
-  } else {
-    rules.takes_many = fields.flag("parallel_tool_calls", true) && context.text->calls_several();
-    read_choice(fields.find("tool_choice"), "tool_choice", &rules);
+  if (asked->text.tools.empty()) {
+    for (const MemberName name : {MemberName("tool_choice"), MemberName("function_call")}) {
+      refuse_choice(fields, name, "needs tools, and the request has none", {"auto", "none"});
+    }
+    return;
   }
-  if (!rules.name.empty() && !has_tool(tools, rules.name)) {
-    const char* const choice = rules.are_functions ? "function_call" : "tool_choice";
+  if (rules.are_functions) asked->members.tools = "functions";
+  check_model_calls(context, asked->members.tools);
+  const MemberName choice =
+      rules.are_functions ? MemberName("function_call") : MemberName("tool_choice");
+  if (rules.are_functions) {
+    refuse_choice(fields, "tool_choice", "is of tools; with functions send function_call",
+                  {"auto"});
+    rules.takes_many = false;
+  } else {
+    refuse_choice(fields, "function_call", "is of functions; with tools send tool_choice",
+                  {"auto"});
+    rules.takes_many = fields.flag("parallel_tool_calls", true) && context.text->calls_several();
+  }
+  read_choice(fields.find(choice), choice, &rules);
+  if (!rules.name.empty() && !has_tool(asked->text, rules.name)) {
     refuse(choice, std::string(choice) + " names '" + shown(rules.name) +
-                       "', which is no tool of the request");
+                       "', which is no tool of the request; it has " + tool_names(asked->text));
   }
 }
 

@@ -19,7 +19,7 @@ struct ToolRules {
 };
 
 struct RequestedConversation {
-  const char* member = "messages";  // of the request: where the conversation comes from
+  ConversationMembers members;
   Conversation text;
   ToolRules rules;
   // Whether a tool says "strict": true.

@@ -11,6 +11,7 @@
 #include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/json_fault.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
 
@@ -38,9 +39,8 @@ void take_apart(Json* json) noexcept {
   }
 }
 
-[[noreturn]] void throw_no_json(size_t n_bytes) {
-  throw ApiError(ErrorKind::kInvalidRequest,
-                 text_of("the body is not JSON; the error ends at byte %zu", n_bytes));
+[[noreturn]] void throw_no_json(const std::string& fault) {
+  throw ApiError(ErrorKind::kInvalidRequest, "the body is not JSON; " + fault);
 }
 
 // Builds what the parser tells, within the limits.
@@ -72,13 +72,10 @@ class Builder {
     return true;
   }
   bool parse_error(size_t n_bytes, const std::string&, const std::exception& error) {
-    if (dynamic_cast<const Json::out_of_range*>(&error) == nullptr) throw_no_json(n_bytes);
+    const std::string fault = json_fault(n_bytes, error);
+    if (dynamic_cast<const Json::out_of_range*>(&error) == nullptr) throw_no_json(fault);
     if (depth_ == 0) throw_no_object();
-    throw ApiError(
-        ErrorKind::kInvalidRequest,
-        shown(member_) +
-            text_of(": the number that ends at byte %zu is larger than any double", n_bytes),
-        member_);
+    throw ApiError(ErrorKind::kInvalidRequest, shown(member_) + ": " + fault, member_);
   }
 
  private:
@@ -162,7 +159,9 @@ ParsedJson::~ParsedJson() { take_apart(&json); }
 
 ParsedJson parse_object(const std::string& body) {
   const JsonSource source = json_source(body);
-  if (source.end_of_wrong != 0) throw_no_json(source.end_of_wrong);
+  if (source.end_of_wrong != 0) {
+    throw_no_json(text_of("the error ends at byte %zu", source.end_of_wrong));
+  }
   ParsedJson parsed;
   Builder builder(&parsed.json);
   Json::sax_parse(source.text, &builder);

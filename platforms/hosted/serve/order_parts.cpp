@@ -33,7 +33,7 @@ uint32_t lead_of(TextService* text, const Conversation& conversation,
       {messages.begin(), question + 1}, conversation.tools, conversation.thinking};
   other.messages.back().text = question->text.starts_with('a') ? "b" : "a";
   try {
-    const std::vector<uint32_t> tokens = text->encode_chat(other, "messages").tokens;
+    const std::vector<uint32_t> tokens = text->encode_chat(other, {}).tokens;
     const auto differs =
         std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end()).first;
     return static_cast<uint32_t>(differs - prompt.begin());
@@ -59,8 +59,7 @@ void set_call_grammar(const OrderContext& context, const RequestedConversation& 
   const bool is_held =
       rules.choice == ToolChoice::kMustCall || !rules.takes_many || asked.has_strict_tools();
   if (answer->guide != nullptr || !is_held) return;
-  const char* const param = rules.are_functions ? "functions" : "tools";
-  throw ApiError(ErrorKind::kInvalidRequest, std::string(param) + ": " + problem, param);
+  throw ApiError(ErrorKind::kInvalidRequest, problem, asked.members.tools);
 }
 
 // A document is text from its first byte on.
@@ -72,7 +71,7 @@ void set_reading(const OrderContext& context, const RequestedConversation& asked
   if (takes_calls && answer->guide != nullptr) {
     throw ApiError(ErrorKind::kInvalidRequest,
                    "an answer is a document or calls tools; choose one, or send tool_choice: none",
-                   "tools");
+                   asked.members.tools);
   }
   if (answer->guide != nullptr || (!has_tools && !text.thinks())) return;
   auto reading = std::make_shared<CallReading>();
@@ -164,7 +163,7 @@ void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answe
 
 void put_conversation(const OrderContext& context, const RequestedConversation& asked,
                       AnswerRequest answer, AnswerOrder* order) {
-  Encoded prompt = context.text->encode_chat(asked.text, asked.member);
+  Encoded prompt = context.text->encode_chat(asked.text, asked.members);
   check_prompt(context, prompt);
   if (context.engine->keeps_prefixes()) {
     answer.n_lead = lead_of(context.text, asked.text, prompt.tokens);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/chat/chat_refusal.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/session/model_tokens.h"
 
@@ -53,6 +53,12 @@ uint32_t context_of(const ModelFile& file, const cria_config& config) {
   return config.context != 0 ? config.context : file.info().planned_context;
 }
 
+void refuse(const std::optional<ChatRefusal>& refusal, const ConversationMembers& members) {
+  if (!refusal) return;
+  throw ApiError(ErrorKind::kInvalidRequest, refusal->text,
+                 refusal->is_of_tools ? members.tools : members.messages);
+}
+
 }  // namespace
 
 void check_token_bytes(size_t n_bytes) {
@@ -84,11 +90,6 @@ TextService::TextService(const ModelSession& model)
   make(&short_);
   make(&long_);
   if (writing_->writes(CRIA_WRITES_CALLS)) rounds_ = tool_rounds_of(model.info(), short_.workspace);
-}
-
-const char* TextService::refusal(const cria_conversation* conversation) {
-  const std::lock_guard lock(short_.mutex);
-  return cria_chat_refusal(short_.workspace, conversation);
 }
 
 void TextService::make(Place* place) {
@@ -156,16 +157,16 @@ Encoded TextService::encode(std::string_view text, uint32_t flags) {
   return result;
 }
 
-void TextService::complete(Conversation* conversation) {
+void TextService::complete(Conversation* conversation, const ConversationMembers& members) {
   const bool has_any = std::any_of(
       conversation->messages.begin(), conversation->messages.end(),
       [](const ConversationMessage& m) { return m.role == CRIA_TOOL || !m.calls.empty(); });
   if (!has_chat() || !has_any) return;
   const std::lock_guard lock(short_.mutex);
-  (void)complete_for(short_.workspace, conversation);  // encode_chat says why it is refused
+  refuse(complete_for(short_.workspace, conversation), members);
 }
 
-Encoded TextService::encode_chat(const Conversation& text, const char* member) {
+Encoded TextService::encode_chat(const Conversation& text, const ConversationMembers& members) {
   if (is_for_embeddings()) {
     throw ApiError(ErrorKind::kNotSupported,
                    "the model makes embeddings and holds no conversations; use /v1/embeddings");
@@ -177,8 +178,9 @@ Encoded TextService::encode_chat(const Conversation& text, const char* member) {
                                    : "the model has no tokenizer; /completion takes token ids");
   }
   const ConversationView view(text, CRIA_TURN_OPENED);
-  if (const char* const reason = refusal(view.get())) {
-    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason, member);
+  {
+    const std::lock_guard lock(short_.mutex);
+    refuse(chat_refusal_of(short_.workspace, text, CRIA_TURN_OPENED), members);
   }
   Encoded result = {};
   const auto overflow = [&] {
@@ -260,8 +262,9 @@ std::string TextService::opening(const Conversation& conversation) {
   return text_by(&cria_chat_opening, conversation);
 }
 
-std::string TextService::chat_text(const Conversation& conversation) {
-  const Encoded encoded = encode_chat(conversation, "messages");
+std::string TextService::chat_text(const Conversation& conversation,
+                                   const ConversationMembers& members) {
+  const Encoded encoded = encode_chat(conversation, members);
   if (encoded.is_counted) refuse_length(encoded.n_tokens);
   std::string text = text_by(&cria_chat_text, conversation);
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);

@@ -27,6 +27,12 @@ struct Encoded {
   bool is_counted;
 };
 
+// Members of a request that its conversation comes from.
+struct ConversationMembers {
+  const char* messages = "messages";
+  const char* tools = "tools";
+};
+
 // Throws ApiError where so much is written of the tokens of a request, whose ids may be shorter.
 void check_token_bytes(size_t n_bytes);
 
@@ -65,11 +71,11 @@ class TextService {
 
   // Flags of cria_encode. A BOS that the text writes out is not doubled. Throws ApiError.
   Encoded encode(std::string_view text, uint32_t flags);
-  // Gives calls and results what the template asks for, where it can be known.
-  void complete(Conversation* conversation);
+  // Gives calls and results what the template asks for. Throws as encode_chat.
+  void complete(Conversation* conversation, const ConversationMembers& members);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
-  // reason, naming the member of the request that the conversation comes from.
-  Encoded encode_chat(const Conversation& conversation, const char* member);
+  // reason, naming the member that is to blame.
+  Encoded encode_chat(const Conversation& conversation, const ConversationMembers& members);
   // Tokens of a conversation that encode_chat takes and of all that go on from it; 0: unknown.
   uint32_t n_lasting(const Conversation& conversation, const std::vector<uint32_t>& tokens);
   // What the template has opened of the answer to a conversation that encode_chat takes: the end
@@ -79,7 +85,7 @@ class TextService {
   [[noreturn]] void refuse_length(uint64_t n_tokens) const;
   // The text of a conversation, whose tokens, with special ones read, are those of encode_chat; but
   // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
-  std::string chat_text(const Conversation& conversation);
+  std::string chat_text(const Conversation& conversation, const ConversationMembers& members);
 
   // The text of tokens, special ones written out; as the beginning of a text there is no space
   // before its first word.
@@ -99,7 +105,6 @@ class TextService {
     std::mutex mutex;
   };
   void make(Place* place);
-  [[nodiscard]] const char* refusal(const cria_conversation* conversation);
   // As long_ writes it.
   using WriteText = decltype(&cria_chat_text);
   std::string text_by(WriteText write, const Conversation& conversation);

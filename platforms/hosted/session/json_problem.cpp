@@ -1,6 +1,9 @@
 #include "platforms/hosted/session/json_problem.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,9 +20,15 @@ struct Level {
   size_t index;
 };
 
-// As a JSON pointer, names as they are written: the way to the object that begins at a byte, or
-// that a member there is of.
-std::string path_to(std::string_view schema, size_t offset) {
+// A member's name, with its escapes of JSON, as a JSON pointer has it.
+std::string pointer_name(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return text;
+}
+
+// The way to the object that begins at a byte, or that a member there is of: names and indices.
+std::vector<std::string> path_to(std::string_view schema, size_t offset) {
   std::vector<Level> levels;
   std::string_view string;  // read last
   for (size_t at = 0; at < std::min(offset, schema.size()); ++at) {
@@ -40,24 +49,47 @@ std::string path_to(std::string_view schema, size_t offset) {
       levels.pop_back();
     }
   }
-  std::string path;
+  std::vector<std::string> path;
   const bool begins = offset < schema.size() && schema[offset] == '{';
   for (size_t i = 0; i + (begins ? 0 : 1) < levels.size(); ++i) {
     const Level& level = levels[i];
-    path += "/" + (level.is_object ? std::string(level.name) : std::to_string(level.index));
+    path.push_back(level.is_object ? pointer_name(level.name) : std::to_string(level.index));
   }
+  return path;
+}
+
+// "in /properties/a"; of an empty path nothing.
+std::string shown_path(std::span<const std::string> path) {
   constexpr size_t kMostShown = 200;
-  return path.size() > kMostShown ? "..." + path.substr(path.size() - kMostShown) : path;
+  std::string text;
+  for (const std::string& name : path) text += "/" + name;
+  if (text.size() > kMostShown) text = "..." + text.substr(text.size() - kMostShown);
+  return text.empty() ? text : "in " + printable(text);
+}
+
+std::string told(const cria_json_problem& problem) {
+  const std::string_view keyword = problem.keyword;
+  return (keyword.empty() ? "the schema" : "\"" + shown(keyword) + "\"") + " " + problem.reason;
 }
 
 }  // namespace
 
 std::string text_of_problem(const cria_json_problem& problem, std::string_view schema) {
-  const std::string_view keyword = problem.keyword;
-  const std::string subject = keyword.empty() ? "the schema" : "\"" + shown(keyword) + "\"";
-  const std::string path = keyword.empty() ? "" : path_to(schema, problem.offset);
-  return text_of("byte %zu", problem.offset) + (path.empty() ? "" : ", in " + shown(path)) + ": " +
-         subject + " " + problem.reason;
+  const bool has_path = problem.keyword[0] != 0;
+  const std::string path = has_path ? shown_path(path_to(schema, problem.offset)) : "";
+  return text_of("byte %zu", problem.offset) + (path.empty() ? "" : ", " + path) + ": " +
+         told(problem);
+}
+
+std::string text_of_problem(const cria_call_problem& problem, std::string_view tools) {
+  if (problem.tool[0] == 0) return "the tools: " + text_of_problem(problem.schema, tools);
+  // Behind the tool's number and "function", of which some requests have none.
+  const std::vector<std::string> path = path_to(tools, problem.schema.offset);
+  const size_t n_known = std::min<size_t>(path.size(), 2);
+  const std::string where = shown_path(std::span(path).subspan(n_known));
+  const size_t index = path.empty() ? 0 : std::strtoul(path[0].c_str(), nullptr, 10);
+  return text_of("tool %zu ('%s'): ", index + 1, shown(problem.tool).c_str()) +
+         (where.empty() ? "" : where + ": ") + told(problem.schema);
 }
 
 }  // namespace cria::hosted

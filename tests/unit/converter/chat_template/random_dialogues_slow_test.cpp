@@ -20,8 +20,8 @@ using format::ChatString;
 namespace fs = std::filesystem;
 
 constexpr const char* kTools[] = {
-    R"({"type": "function", "function": {"name": "now", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}})",
-    R"({"type": "function", "function": {"name": "search", "description": "Look for a \"text\"", "parameters": {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for"}, "limit": {"type": "integer", "minimum": 1, "default": 5}, "kinds": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}, "required": ["query"]}}})",
+    R"({"type": "function", "function": {"name": "now", "description": "\n Tell the time.\n", "parameters": {"type": "object", "properties": {}}}})",
+    R"({"type": "function", "function": {"name": "search", "description": "Look for a \"text\"", "parameters": {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for "}, "limit": {"type": "integer", "minimum": 1, "default": 5}, "kinds": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}, "required": ["query"]}}})",
     R"({"type": "function", "function": {"name": "set_light", "description": "Switch a light, it's easy", "parameters": {"type": "object", "properties": {"room": {"type": "string"}, "on": {"type": "boolean"}, "level": {"type": "number"}, "more": {"type": "object", "properties": {"x": {"type": "integer"}}}}, "required": ["room", "on"], "additionalProperties": false}}})",
 };
 constexpr const char* kNames[] = {"now", "search", "set_light"};

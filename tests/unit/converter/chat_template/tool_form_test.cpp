@@ -136,6 +136,9 @@ TEST(ToolFormTest, IdsOfALengthAreRefusedWhereTheTemplateRefusesThem) {
   EXPECT_NE(stored.said(call_with_id("abcdefghi")), "");
   for (const char* id : {"abcdefgh", "call_0123456789"}) {
     EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its kind") << id;
+    Dialogue orphan = call_with_id(id);
+    orphan.messages.erase(orphan.messages.begin() + 1);
+    EXPECT_EQ(stored.form.refusal(orphan), "takes no results without calls") << id;
   }
 }
 
@@ -189,6 +192,23 @@ TEST(ToolFormTest, AQuestionMayBeAskedAgain) {
   const std::string twice = stored.said(dialogue);
   EXPECT_GT(twice.size(), once.size());
   dialogue.tools.clear();
+  EXPECT_NE(stored.said(dialogue), "");
+}
+
+// As Solar, which writes the names of all calls that have a result's id.
+TEST(ToolFormTest, WhatIdsDoForbidsNoQuestionToBeAskedAgain) {
+  const Stored stored(template_of(
+      kTools,
+      "{%- if m.role == 'tool' %}[result {% for o in messages %}{% for c in o.tool_calls or [] %}"
+      "{% if c.id == m.tool_call_id %}{{ c.function.name }}{% endif %}{% endfor %}{% endfor %}]"
+      "{{ m.content }}{%- elif m.tool_calls %}[assistant]{% for c in m.tool_calls %}<call>"
+      "{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}, "
+      "\"id\": \"{{ c.id }}\"}</call>{% endfor %}{%- else %}[{{ m.role }}]{{ m.content }}"
+      "{% endif %}{{ '</s>' }}"));
+  ASSERT_EQ(stored.found.tools_problem, "");
+  Dialogue dialogue = marked_dialogue("UAU");
+  dialogue.tools = {marked_tool(0)};
+  dialogue.messages[0].content = dialogue.messages[2].content;
   EXPECT_NE(stored.said(dialogue), "");
 }
 

@@ -72,23 +72,40 @@ TEST(ToolTags, WhatIsNotThereIsLeftOut) {
   EXPECT_EQ(printed(R"({"name": "f", "parameters": {"properties": []}})", false), none);
 }
 
-TEST(ToolTags, WhatTemplatesWouldChangeIsRefused) {
-  const auto is_refused = [](const std::string& description) {
+// As templates have it: description | trim.
+TEST(ToolTags, DescriptionsAreStripped) {
+  const auto told = [](const std::string& description) {
     const std::string of_function = R"({"name": "f", "description": )" + description + "}";
     const std::string of_property =
         R"({"name": "f", "parameters": {"properties": {"a": {"description": )" + description +
         "}}}}";
-    EXPECT_EQ(tags_refusal(of_function) == nullptr, tags_refusal(of_property) == nullptr);
-    return tags_refusal(of_function) != nullptr;
+    const auto between = [](const std::string& text) {
+      constexpr std::string_view kBegin = "\n<description>";
+      const size_t begin = text.find(kBegin);
+      const size_t end = text.find("</description>\n");
+      if (begin == std::string::npos) return std::string("none");
+      return text.substr(begin + kBegin.size(), end - begin - kBegin.size());
+    };
+    EXPECT_EQ(tags_refusal(of_function), nullptr);
+    EXPECT_EQ(tags_refusal(of_property), nullptr);
+    const std::string text = between(printed(of_function, false));
+    EXPECT_EQ(between(printed(of_property, true)), text);
+    return text;
   };
-  for (const char* kept : {R"("")", R"("a b")", R"("\"a\"")", "\"\xC3\xA9\"", R"("\u00e9")",
-                           R"("a\n b")", "\"\xE5\xA4\xA9\xE6\xB0\x94\""}) {
-    EXPECT_FALSE(is_refused(kept)) << kept;
+  EXPECT_EQ(told("null"), "none");
+  for (const char* blank : {R"("")", R"(" ")", R"("\n\t \u00a0")"}) EXPECT_EQ(told(blank), "");
+  for (const char* plain : {R"("a b")", R"(" a b")", R"("a b ")", R"("\ta b\n")", R"("a b\u00a0")",
+                            R"("\u001c\u2003a b")", "\"a b\xE3\x80\x80\""}) {
+    EXPECT_EQ(told(plain), "a b") << plain;
   }
-  for (const char* changed : {R"(" a")", R"("a ")", R"("a\n")", R"("\ta")", R"("a\u00a0")",
-                              R"("\u001ca")", "\"a\xE3\x80\x80\"", R"(" ")", "null", "3"}) {
-    EXPECT_TRUE(is_refused(changed)) << changed;
-  }
+  EXPECT_EQ(told(R"("\n\"a\"\n b \\ ")"), "\"a\"\n b \\");
+  EXPECT_EQ(told(R"(" \u00e9 ")"), "\xC3\xA9");
+  EXPECT_EQ(told("\" \xE5\xA4\xA9\xE6\xB0\x94\\n\""), "\xE5\xA4\xA9\xE6\xB0\x94");
+  EXPECT_EQ(told(R"([1.50, " a "])"), "[1.5, ' a ']");
+  EXPECT_EQ(told("true"), "True");
+}
+
+TEST(ToolTags, EscapedNamesAreRefused) {
   EXPECT_NE(tags_refusal(R"({"name": "f", "\u0078": 1})"), nullptr);
   EXPECT_NE(tags_refusal(R"({"name": "f", "parameters": {"properties": {"a": {"\"": 1}}}})"),
             nullptr);

@@ -99,7 +99,7 @@ TEST(AnswerReader, WhatIsNoCallIsTextWhereTheModelStopped) {
   EXPECT_EQ(read("qwen3-0.6b", kBroken).at("content"), kBroken);
   constexpr const char* kUnfinished = "Well. <tool_call>\n{\"name\": \"ping\", \"argu";
   EXPECT_EQ(read("qwen3-0.6b", kUnfinished).at("content"), kUnfinished);
-  EXPECT_EQ(read("qwen3-0.6b", kUnfinished).at("complete"), true);
+  EXPECT_EQ(read("qwen3-0.6b", kUnfinished).at("complete"), false);
   EXPECT_EQ(read("qwen3-0.6b", "5 <").at("content"), "5 <");
 }
 
@@ -142,6 +142,33 @@ TEST(AnswerReader, ALongCallIsToldAsItComes) {
   trial.run({}, begin, 5, CRIA_CALLS_STOPPED, nullptr);
   EXPECT_EQ(kinds(trial).back(), CRIA_CALLS_BROKEN);
   EXPECT_EQ(trial.ending(), CRIA_CALLS_CUT);
+}
+
+// Also where the model is said to have ended it: its bytes are text, and it is told as cut.
+TEST(AnswerReader, AnAnswerThatEndsInsideACallIsCut) {
+  const auto expect = [](const char* form, const std::string& answer, bool is_complete) {
+    const json got = read(form, answer, CRIA_CALLS_STOPPED);
+    EXPECT_EQ(got.at("complete"), is_complete) << form << ": " << answer;
+    EXPECT_EQ(got.at("calls"), json::array());
+    EXPECT_EQ(got.at("content"), answer.empty() ? json() : json(answer));
+  };
+  for (const char* part :
+       {"<tool_call>", "<tool_call>ping", R"(<tool_call>{"na)", R"(<tool_call>{"name": "pi)",
+        R"(<tool_call>{"name": "ping", "arguments": {"a": 1)",
+        R"(See <tool_call>{"name": "ping", "arguments": {}, "x": [)"}) {
+    expect("qwen3-0.6b", part, false);
+  }
+  for (const char* text : {"", "ping", "<tool_c", R"({"name": "ping)"}) {
+    expect("qwen3-0.6b", text, true);
+  }
+  expect("llama-3.1-8b-instruct", R"({"name": "ping", "parameters": {"a": 1)", false);
+  expect("llama-3.1-8b-instruct", R"({"name": "pi)", false);
+  expect("mistral-small-3.2", "[TOOL_CALLS]pi", false);
+  expect("mistral-small-3.2", "[TOOL_CALLS]ping[ARGS]{", false);
+  expect("mistral-small-3.2", "Models write [TOOL_CALLS] before a call.", true);
+  for (const char* text : {"{", R"({"na)", R"({"x": 1)", "[1, 2"}) {
+    expect("llama-3.1-8b-instruct", text, true);
+  }
 }
 
 TEST(AnswerReader, ArgumentsBeforeTheNameMustFitTheHold) {

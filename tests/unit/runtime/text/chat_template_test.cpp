@@ -315,6 +315,35 @@ TEST(ChatTemplateTest, RefusesWhatItCannotWrite) {
             "takes no result of a tool in this place");
 }
 
+// Ids are right or wrong of calls and results that belong together.
+TEST(ChatTemplateTest, AWrongOrderIsToldBeforeWrongIds) {
+  const std::string_view name = "f";
+  const std::string_view arguments = "{}";
+  const std::string_view nothing;
+  const auto order_of = [&](ChatSection section, std::string_view id, uint32_t letters) {
+    const ChatCall calls[] = {{name, arguments, id}};
+    const ChatParts called = {{}, calls, {}, {}};
+    const ChatParts answers = {{}, {}, name, id};
+    std::vector<ChatMessage> messages = {user("hi")};
+    if ((letters & 1) != 0) messages.push_back({ChatRole::kAssistant, nothing, &called});
+    if ((letters & 2) != 0) messages.push_back({ChatRole::kTool, "1", &answers});
+    if ((letters & 4) != 0) messages.push_back(assistant("so"));
+    return Chat(section).refusal(messages, Turn::kClosed);
+  };
+  ChatSection section = with_tools();
+  section.header.id_characters = 9;
+  // Whatever the template takes, no result without a call gets an id.
+  EXPECT_EQ(order_of(section, "other", 2), "takes no results without calls");
+  EXPECT_EQ(order_of(section, "other", 3), "needs ids of its kind");
+  section.header.flags = format::kChatNeedsIds;
+  EXPECT_EQ(order_of(section, {}, 2), "takes no results without calls");
+  EXPECT_EQ(order_of(section, {}, 3), "needs the ids of calls");
+  section.header.flags |= format::kChatResultsWithoutCalls | format::kChatOpenCalls;
+  EXPECT_EQ(order_of(section, "other", 2), "takes no results without calls");
+  EXPECT_EQ(order_of(section, "other", 5), "takes no calls without their results");
+  EXPECT_EQ(order_of(section, "other", 3), "needs ids of its kind");
+}
+
 TEST(ChatTemplateTest, EveryRefusalOfContentsIsMade) {
   const std::vector<ChatMessage> turns = {user("a"), assistant("b"), user("c")};
   const std::vector<ChatMessage> told = {system_message("s"), user("a")};

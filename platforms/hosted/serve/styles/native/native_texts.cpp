@@ -88,7 +88,8 @@ std::string apply_template(const Service& service, const Json& request, const st
   const RequestFields fields(request);
   RequestedConversation asked = read_conversation(service.context, fields, body);
   asked.text.thinking = read_thinking(fields, fields.text("reasoning_effort"));
-  return JsonText::object({{"prompt", service.context.text->chat_text(asked.text)}}).take();
+  return JsonText::object({{"prompt", service.context.text->chat_text(asked.text, asked.members)}})
+      .take();
 }
 
 }  // namespace cria::hosted

@@ -40,7 +40,7 @@ class InputReader {
   [[nodiscard]] std::optional<std::string> text_in(const Json& object, const char* name) const {
     const Json* const found = Fields(object).find(name);
     if (found == nullptr) return std::nullopt;
-    if (!found->is_string()) refuse(std::string("has a ") + name + " that is not a text");
+    if (!found->is_string()) refuse(std::string("has no text as its ") + name);
     return found->get<std::string>();
   }
 
@@ -77,23 +77,18 @@ class InputReader {
     messages_.push_back(std::move(message));
   }
 
-  // As a chat has it, whose reader sees to its arguments.
   void read_call(const Json& item) {
-    const Json function = {{"name", text_in(item, "name").value_or("")},
-                           {"arguments", text_in(item, "arguments").value_or("")}};
-    const Json call = {{"id", text_in(item, "call_id").value_or("")}, {"function", function}};
-    const Json message = {{"role", "assistant"}, {"tool_calls", Json::array({call})}};
-    Conversation chat;
-    try {
-      read_message(message, message.dump(), &chat);
-    } catch (const ConversationError&) {
-      refuse("is a call of '" + shown(function["name"].get<std::string>()) +
-             "' whose arguments are not a JSON object");
+    ConversationCall call = {text_in(item, "name").value_or(""),
+                             text_in(item, "arguments").value_or(""),
+                             text_in(item, "call_id").value_or("")};
+    if (call.name.empty()) refuse("is a call without a name");
+    if (const std::string wrong = complete_arguments(&call.arguments); !wrong.empty()) {
+      refuse("is a call of '" + shown(call.name) + "' whose arguments " + wrong);
     }
     if (messages_.empty() || messages_.back().role != CRIA_ASSISTANT || !thinking_.empty()) {
       messages_.push_back({CRIA_ASSISTANT, {}, std::exchange(thinking_, {})});
     }
-    messages_.back().calls.push_back(std::move(chat.messages[0].calls[0]));
+    messages_.back().calls.push_back(std::move(call));
   }
 
   void read_output(const Json& item) {
@@ -153,8 +148,7 @@ void read_response_tools(const Json& list, std::string_view raw, Conversation* c
     const Json* const type = list[i].is_object() ? Fields(list[i]).find("type") : nullptr;
     const Json* const name = list[i].is_object() ? Fields(list[i]).find("name") : nullptr;
     if (type == nullptr || *type != "function" || name == nullptr || !name->is_string()) {
-      throw ConversationError(
-          kTools, "tool " + std::to_string(i + 1) + R"( is no {"type": "function", "name": ...})");
+      refuse_tool(i, list[i], R"({"type": "function", "name": ...})");
     }
     check_function(kTools, i, list[i]);
     add_function(function_of(raws[i]), conversation);

@@ -21,7 +21,7 @@ namespace {
 RequestedConversation read_asked(const OrderContext& context, const RequestFields& fields,
                                  const std::string& body) {
   RequestedConversation asked;
-  asked.member = "input";
+  asked.members.messages = "input";
   if (const auto instructions = fields.text("instructions")) {
     asked.text.messages.push_back({CRIA_SYSTEM, *instructions});
   }
@@ -30,7 +30,7 @@ RequestedConversation read_asked(const OrderContext& context, const RequestField
   read_input(*input, &asked.text);
   read_member(fields.list("tools"), body, "tools", &read_response_tools, &asked.text);
   read_tool_rules(context, fields, &asked);
-  context.text->complete(&asked.text);
+  context.text->complete(&asked.text, asked.members);
   const Json* const reasoning = fields.object("reasoning");
   asked.text.thinking = read_thinking(
       fields, reasoning == nullptr ? std::nullopt : Fields(*reasoning).text("effort"));

@@ -205,20 +205,39 @@ TEST(ConversationJson, WhatIsNoMessageIsNamed) {
             "messages: message 1 has a tool_call_id that is not a text");
 }
 
+constexpr const char* kNoCall =
+    R"(messages: message 1 has a call that is no {"type": "function", "function": {"name": ...}})";
+
 TEST(ConversationJson, WhatIsNoCallIsNamed) {
   const auto of_call = [](const std::string& call) {
     return refusal(R"([{"role":"assistant","tool_calls":[)" + call + "]}]");
   };
   for (const char* none :
        {"3", "{}", R"({"function":3})", R"({"function":{}})", R"({"function":{"name":3}})",
-        R"({"type":"custom","function":{"name":"f"}})", R"({"type":3,"function":{"name":"f"}})"}) {
-    EXPECT_EQ(of_call(none), "messages: message 1 has a call that is not of a function with a name")
-        << none;
+        R"({"function":{"name":""}})", R"({"type":"custom","function":{"name":"f"}})",
+        R"({"type":3,"function":{"name":"f"}})"}) {
+    EXPECT_EQ(of_call(none), kNoCall) << none;
   }
-  for (const char* arguments : {"3", "[1]", R"("x")", R"("{")", R"("{\"a\":}")", R"("{} {}")"}) {
-    EXPECT_EQ(of_call(R"({"function":{"name":"f","arguments":)" + std::string(arguments) + "}}"),
-              "messages: message 1 has a call of 'f' whose arguments are not a JSON object")
-        << arguments;
+  struct Wrong {
+    const char* arguments;
+    const char* why;
+  };
+  for (const Wrong& wrong :
+       {Wrong{"3", ""}, Wrong{"[1]", ""}, Wrong{R"("x")", ""},
+        Wrong{R"("{")", ": the error ends at byte 2"},
+        Wrong{R"("{\"a\":}")", ": the error ends at byte 6"},
+        Wrong{R"("{} {}")", ": the error ends at byte 4"},
+        Wrong{R"("{}\u0000{}")", ": the error ends at byte 3"},
+        Wrong{R"("{\"a\":1e999}")", ": the number that ends at byte 10 is larger than any double"},
+        Wrong{R"("{\"a\":\"\\ud800\"}")",
+              ": the escape that ends at byte 13 is a surrogate without its other half"},
+        Wrong{R"("{\"\\udc00\":1}")",
+              ": the escape that ends at byte 8 is a surrogate without its other half"}}) {
+    EXPECT_EQ(
+        of_call(R"({"function":{"name":"f","arguments":)" + std::string(wrong.arguments) + "}}"),
+        "messages: message 1 has a call of 'f' whose arguments are not a JSON object" +
+            std::string(wrong.why))
+        << wrong.arguments;
   }
   for (const char* arguments : {"null", R"("")", R"(" \n")", "{}", R"(" {}\n")"}) {
     EXPECT_EQ(of_call(R"({"function":{"name":"f","arguments":)" + std::string(arguments) + "}}"),
@@ -232,20 +251,57 @@ TEST(ConversationJson, WhatIsNoCallIsNamed) {
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[3]}])"),
             "messages: message 1 has calls, which only an assistant makes");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[]}])"), "");
-  EXPECT_EQ(refusal(R"([{"role":"assistant","function_call":{"arguments":"{}"}}])"),
-            "messages: message 1 has a call that is not of a function with a name");
+  EXPECT_EQ(refusal(R"([{"role":"assistant","function_call":{"arguments":"{}"}}])"), kNoCall);
 }
 
 TEST(ConversationJson, WhatIsNoToolIsNamed) {
   EXPECT_EQ(refusal_of_tools("null"), "");
   EXPECT_EQ(refusal_of_tools("[]"), "");
   EXPECT_EQ(refusal_of_tools("{}"), "tools: tools must be a list");
-  for (const char* none : {"3", "{}", R"({"type":"web_search"})", R"({"name":"f"})",
-                           R"({"type":"function","function":{"name":null}})"}) {
+  for (const char* none :
+       {"3", "{}", R"({"name":"f"})", R"({"type":"function","function":{"name":null}})"}) {
     EXPECT_EQ(refusal_of_tools("[" + std::string(none) + "]"),
-              R"(tools: tool 1 is no {"type": "function", "function": {"name": ...}})")
+              "tools: tool 1 is no function with a name; give "
+              R"({"type": "function", "function": {"name": ...}})")
         << none;
   }
+  const std::string f = R"({"type":"function","function":{"name":"f"}})";
+  EXPECT_EQ(refusal_of_tools("[" + f + R"(,{"type":"web_search"}])"),
+            "tools: tool 2 is of the type 'web_search'; only functions are known");
+  EXPECT_EQ(refusal_of_tools("[" + f + "," + f + "]"),
+            "tools: tool 2 is called 'f', as one before it; give each its own name");
+  EXPECT_EQ(refusal_of_tools(R"([{"function":{"name":"f","description":3}}])"),
+            "tools: tool 1 ('f') has a description that is not a text");
+}
+
+TEST(ConversationJson, FunctionsBesideToolsAreRefused) {
+  const auto refusal_of_functions = [](const std::string& functions) {
+    const std::string tools = R"([{"type":"function","function":{"name":"f"}}])";
+    Conversation c;
+    read_tools(Json::parse(tools), tools, &c);
+    try {
+      read_functions(Json::parse(functions), functions, &c);
+      return std::string();
+    } catch (const ConversationError& error) {
+      return std::string(error.member()) + ": " + error.what();
+    }
+  };
+  EXPECT_EQ(refusal_of_functions("null"), "");
+  EXPECT_EQ(refusal_of_functions("[]"), "");
+  EXPECT_EQ(refusal_of_functions(R"([{"name":"g"}])"),
+            "functions: functions and tools cannot be combined; send tools");
+}
+
+TEST(ConversationJson, ToolsAreNamedForPeople) {
+  Conversation c;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    add_function(R"({"name":")" + std::string(name) + "\"}", &c);
+  }
+  EXPECT_EQ(tool_names(c), "a, b, c, d, e, f, g, h");
+  add_function(R"({"name":"i"})", &c);
+  EXPECT_EQ(tool_names(c), "a, b, c, d, e, f, g, h and 1 more");
+  EXPECT_TRUE(has_tool(c, "i"));
+  EXPECT_FALSE(has_tool(c, ""));
 }
 
 TEST(ConversationJson, TemplateArgsAreThoseThatAreKnown) {

@@ -24,5 +24,32 @@ TEST(JsonProblem, SaysWhereAKeywordIs) {
   EXPECT_EQ(told("[[[", "[[", ""), "byte 0: the schema is wrong");
 }
 
+// Names as JSON pointers have them.
+TEST(JsonProblem, APathHasEscapes) {
+  const std::string schema = R"({"properties":{"a/b~c":{"x":2}}})";
+  EXPECT_EQ(told(schema, "2", "x"), R"(byte 28, in /properties/a~1b~0c: "x" is wrong)");
+}
+
+TEST(JsonProblem, OfAToolIsToldByItsNumberAndFromItsFunction) {
+  const std::string tools =
+      R"([{"function":{"name":"f"}},{"type":"function","function":{"name":"g","strict":true,)"
+      R"("parameters":{"type":"object","properties":{"a":{"x":2}}}}}])";
+  const auto of_tool = [&](const char* tool, const char* at, const char* keyword) {
+    cria_call_problem problem = {};
+    problem.schema.offset = tools.find(at);
+    problem.schema.reason = "is wrong";
+    std::snprintf(problem.tool, sizeof problem.tool, "%s", tool);
+    std::snprintf(problem.schema.keyword, sizeof problem.schema.keyword, "%s", keyword);
+    return text_of_problem(problem, tools);
+  };
+  EXPECT_EQ(of_tool("g", "2}", "x"), R"(tool 2 ('g'): in /parameters/properties/a: "x" is wrong)");
+  EXPECT_EQ(of_tool("g", R"({"type":"object")", "parameters"),
+            R"(tool 2 ('g'): in /parameters: "parameters" is wrong)");
+  EXPECT_EQ(of_tool("g", R"({"type":"object")", ""),
+            "tool 2 ('g'): in /parameters: the schema is wrong");
+  EXPECT_EQ(of_tool("f", R"("f")", "name"), R"(tool 1 ('f'): "name" is wrong)");
+  EXPECT_EQ(of_tool("", "[", ""), "the tools: byte 0: the schema is wrong");
+}
+
 }  // namespace
 }  // namespace cria::hosted
