@@ -46,6 +46,10 @@ constexpr std::string_view kMinistral3Keys[] = {"llama_4_scaling_beta"};
 constexpr std::string_view kPatternKeys[] = {"sliding_window_pattern"};
 constexpr std::string_view kGemmaKeys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
                                            "attn_logit_softcapping", "final_logit_softcapping"};
+constexpr std::string_view kGemma4Keys[] = {"final_logit_softcapping", "num_experts",
+                                            "num_experts_per_tok", "moe_intermediate_size",
+                                            "use_bidirectional_attention"};
+constexpr OtherKey kGemma4ExpertsKey[] = {{"top_k_experts", "num_experts_per_tok"}};
 constexpr OtherKey kPatternKey[] = {{"_sliding_window_pattern", "sliding_window_pattern"}};
 // The last one is of models with experts.
 constexpr OtherKey kLfm2Keys[] = {{"norm_eps", "rms_norm_eps"},
@@ -466,8 +470,35 @@ constexpr ArchitectureRow kArchitectures[] = {
      .max_context = 32768,
      .n_kv_heads = 2,
      .head_dim = 256},
+    {.class_name = "Gemma4ForCausalLM",
+     .model_type = "gemma4_text",
+     .id = Architecture::kGemma4,
+     .name = "Gemma 4",
+     .examples = "Gemma 4 E2B, E4B, 26B-A4B and 31B",
+     .names = TensorNames::kGemma4,
+     .flags = kNormsAround | format::flag::kHeadNorms | format::flag::kValueNorm |
+              format::flag::kLayerScale,
+     .flags_by_keys = kAttentionBiases,
+     .other_keys = kGemma4ExpertsKey,
+     .own_keys = kGemma4Keys,
+     .window = WindowKeys::kPeriod,
+     .window_rope = WindowRope::kOwn,
+     .scales_by_width = true,
+     .is_proportional = true,
+     .rotary_part = 0.25,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .max_context = 131072,
+     .vocab_size = 262144,
+     .n_heads = 8,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 512,
+     .window_period = 6,
+     .rope_theta = 1e6,
+     .is_tied = true},
 };
-static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kQwen3Next));
+static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kGemma4));
 
 // What people try and is none of those, by how its class or its model_type begins; the first that
 // fits says what it is.
@@ -480,7 +511,7 @@ constexpr const char* kExperts = "a mixture of experts";
 constexpr const char* kLatent = "latent attention (MLA) with a mixture of experts";
 constexpr const char* kVision = "a model that sees or hears";
 constexpr const char* kStateSpace = "layers that are no attention";
-constexpr const char* kGemma = "another Gemma than 2 and 3";
+constexpr const char* kGemma = "another Gemma than 2, 3 and 4";
 constexpr const char* kNorms = "norms in other places or of another kind than Llama's";
 constexpr const char* kOld = "another layer than Llama's";
 constexpr const char* kEncoder = "an encoder, which writes no text";
@@ -593,8 +624,9 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
 
 bool holds_text_model(std::string_view class_name) {
   constexpr std::string_view kHolders[] = {
-      "Gemma3ForConditionalGeneration", "Mistral3ForConditionalGeneration",
-      "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"};
+      "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration",
+      "Mistral3ForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
+      "Qwen3_5MoeForConditionalGeneration"};
   return std::find(std::begin(kHolders), std::end(kHolders), class_name) != std::end(kHolders);
 }
 

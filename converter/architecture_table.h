@@ -34,6 +34,7 @@ enum class TensorNames : uint8_t {
   kQwen35Moe,       // that, with experts in stacks
   kQwen3Next,       // that, with what the delta rule reads fused by heads
   kQwen3NextApart,  // of those fused only what decays and beta read
+  kGemma4,          // kNormsAround, with per-layer embeddings, and experts beside an MLP
 };
 
 // Which keys say whether positions attend to a sliding window.
@@ -102,10 +103,12 @@ struct ArchitectureRow {
   bool scales_by_width = false;        // embeddings, by the root of hidden_size
   bool norms_add_one = false;          // norms multiply by 1 + weight
   bool has_partial_rotary = false;     // partial_rotary_factor below 1
-  bool yarn_means_longrope = false;    // as "su" does: names of old files
-  bool is_hybrid = false;              // it must say which layers attend and how many experts are
-  bool has_pairs = false;              // rows that rotate together are one beside the other
-  bool has_convolutions = false;       // layers that are no attention, as layer_types says
+  // The last part of each head's pairs stands still, but in layers with a window.
+  bool is_proportional = false;
+  bool yarn_means_longrope = false;  // as "su" does: names of old files
+  bool is_hybrid = false;            // it must say which layers attend and how many experts are
+  bool has_pairs = false;            // rows that rotate together are one beside the other
+  bool has_convolutions = false;     // layers that are no attention, as layer_types says
   // Layers that are no attention, and what layer_types calls them; empty: there are none.
   format::Mixer other_mixer = format::Mixer::kNothing;
   std::string_view other_layer = {};

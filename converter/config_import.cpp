@@ -11,6 +11,7 @@
 #include "converter/config_numbers.h"
 #include "converter/error.h"
 #include "converter/expert_layers.h"
+#include "converter/gemma4_layers.h"
 #include "converter/json_input.h"
 #include "converter/latent_heads.h"
 #include "converter/layer_kinds.h"
@@ -182,6 +183,7 @@ void read_multipliers(const JsonObject& config, const ArchitectureRow& row, Mode
 float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row,
                             const LayerKind& kind) {
   if (row.has_multipliers) return read_multiplier(config, "attention_multiplier", 1);
+  if (row.id == format::Architecture::kGemma4) return 1;
   if (row.has_key(kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
   if (!row.has_key(kQueryScale)) return inverse_root(kind.key_dim, 1);
   constexpr double kUsualScale = 256;
@@ -372,15 +374,23 @@ void read_rope(const ConfigFiles& files, const JsonObject& config, const Archite
   };
   const auto found = std::find_if(kinds.begin(), kinds.end(), attends);
   if (found == kinds.end()) return;
-  const LayerKind& first = *found;
-  const uint32_t turned =
-      read_rotary_dim(config, row, is_latent ? first.shared_key_dim : first.key_dim);
+  // Heads of layers with and without a window may differ in width.
+  const auto first_with = [&](uint8_t table) {
+    const auto has = [&](const LayerKind& kind) {
+      return attends(kind) && kind.rope_table == table;
+    };
+    const auto first = std::find_if(kinds.begin(), kinds.end(), has);
+    return first != kinds.end() ? *first : *found;
+  };
   const auto has_table = [&kinds](uint8_t table) {
     return std::any_of(kinds.begin(), kinds.end(),
                        [table](const LayerKind& kind) { return kind.rope_table == table; });
   };
   for (const RopeOf of : {RopeOf::kLayers, RopeOf::kWindows}) {
     if (of == RopeOf::kWindows && !has_table(kWindowTable)) continue;
+    const LayerKind first = first_with(of == RopeOf::kWindows ? kWindowTable : 0);
+    const uint32_t turned =
+        read_rotary_dim(config, row, is_latent ? first.shared_key_dim : first.key_dim);
     const RopeSettings settings = read_rope_settings(config, row, of, model.max_context, turned);
     Rope rope = compute_rope(settings, turned);
     if (of == RopeOf::kLayers) divide_frequencies(files, &rope);
@@ -468,6 +478,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   read_convolutions(config, row, &layers);
   read_recurrences(config, row, model.d_model, &layers);
   read_experts(config, row, &layers);
+  read_gemma4(config, row, &model, &layers);
   if (config.boolean(kScaleByLayer).value_or(false)) divide_scores(&layers);
   set_layers(config, layers, &imported.config);
   read_tokens(files, config, &imported);

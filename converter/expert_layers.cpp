@@ -69,6 +69,7 @@ constexpr ExpertsRow kRows[] = {
      2, Dense::kFirst, 0, Choice::kOfGroups, 1},
     {Architecture::kDeepseekV3, kExpertWidth, 2048, 256, 8, Normalized::kUnlessKey,
      Shared::kCounted, 1, Dense::kFirst, 3, Choice::kBiased, 2.5},
+    {Architecture::kGemma4, kExpertWidth, 0, 0, 0, Normalized::kAlways, Shared::kAsDense},
     {Architecture::kLfm2Moe, kExpertWidth, 1792, 32, 4, Normalized::kUnlessKey, Shared::kNone, 0,
      Dense::kFirst, 2, Choice::kMaybeBiased, 1},
 };
@@ -236,6 +237,11 @@ void read_experts(const JsonObject& config, const ArchitectureRow& row,
   const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
                                    [&](const ExpertsRow& r) { return r.id == row.id; });
   if (found == std::end(kRows)) return;
+  if (row.id == Architecture::kGemma4) {
+    // Sizes of experts mean nothing without it.
+    if (!config.boolean("enable_moe_block").value_or(false)) return;
+    (void)required_within(config, kCount, format::kMaxExperts);
+  }
   const uint32_t n_experts = config.count(kCount).value_or(found->n_experts);
   const std::vector<bool> are = expert_layers(config, *found, n_experts, layers->size());
   for (size_t i = 0; i < layers->size(); ++i) {

@@ -113,8 +113,17 @@ constexpr Spelling kSpellings[] = {
     {"h.0.ln_1.weight", "transformer.", "ln_f.", "norm."},
 };
 
-// Layers for other tokens than the next, which are called as a model's are.
+// Layers for other tokens than the next, and those of what sees or hears, which are called as a
+// model's are.
 constexpr std::string_view kForLaterTokens = "mtp.";
+constexpr std::string_view kTowers[] = {"vision_tower.", "audio_tower."};
+
+bool is_of_other_layers(std::string_view name) {
+  return name.starts_with(kForLaterTokens) ||
+         std::any_of(std::begin(kTowers), std::end(kTowers), [name](std::string_view tower) {
+           return name.find(tower) != std::string_view::npos;
+         });
+}
 
 // The front of a checkpoint's model, and its class's spelling.
 struct ModelFront {
@@ -129,7 +138,7 @@ ModelFront front_of_model(const std::map<std::string, Named>& tensors) {
   std::map<std::string, const Spelling*> fronts;
   for (const auto& entry : tensors) {
     const std::string name = without_wrappers(entry.first);
-    if (name.starts_with(kForLaterTokens)) continue;
+    if (is_of_other_layers(name)) continue;
     for (const Spelling& spelling : kSpellings) {
       if (!name.ends_with(spelling.of_every_model)) continue;
       const std::string front = name.substr(0, name.size() - spelling.of_every_model.size());

@@ -81,12 +81,27 @@ constexpr Named<Compression> kCompress[] = {{"zstd", Compression::kZstd},
                                             {"none", Compression::kStored}};
 
 // What --weights-of takes, by the names of their roles.
-constexpr TensorRole kMatrices[] = {
-    TensorRole::kEmbedding, TensorRole::kQ,          TensorRole::kK,        TensorRole::kV,
-    TensorRole::kO,         TensorRole::kGate,       TensorRole::kUp,       TensorRole::kDown,
-    TensorRole::kLmHead,    TensorRole::kExpertGate, TensorRole::kExpertUp, TensorRole::kExpertDown,
-    TensorRole::kQDown,     TensorRole::kLatentDown, TensorRole::kKeyUp,    TensorRole::kValueUp,
-    TensorRole::kMixerGate};
+constexpr TensorRole kMatrices[] = {TensorRole::kEmbedding,
+                                    TensorRole::kQ,
+                                    TensorRole::kK,
+                                    TensorRole::kV,
+                                    TensorRole::kO,
+                                    TensorRole::kGate,
+                                    TensorRole::kUp,
+                                    TensorRole::kDown,
+                                    TensorRole::kLmHead,
+                                    TensorRole::kExpertGate,
+                                    TensorRole::kExpertUp,
+                                    TensorRole::kExpertDown,
+                                    TensorRole::kQDown,
+                                    TensorRole::kLatentDown,
+                                    TensorRole::kKeyUp,
+                                    TensorRole::kValueUp,
+                                    TensorRole::kMixerGate,
+                                    TensorRole::kPerLayerTable,
+                                    TensorRole::kPerLayerProjection,
+                                    TensorRole::kPerLayerGate,
+                                    TensorRole::kPerLayerOut};
 constexpr bool has_matrices_of(std::span<const BlockFormat> formats) {
   for (const BlockFormat& format : formats) {
     for (const TensorRow& row : format.rows) {
@@ -138,7 +153,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
          "--weights-of", raw->weights_of,
          "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down, lm_head; of "
          "experts expert_gate, expert_up, expert_down; of latent attention q_down, latent_down, "
-         "key_up, value_up; of states and gated attention mixer_gate; may be repeated")
+         "key_up, value_up; of states and gated attention mixer_gate; of per-layer embeddings "
+         "per_layer_table, per_layer_projection, per_layer_gate, per_layer_out; may be repeated")
       ->type_name("MATRIX=NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

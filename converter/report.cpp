@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 
 #include "converter/version.h"
 #include "quant/blocks/block_formats.h"
@@ -250,6 +251,8 @@ std::string group_of(const TensorSpec& spec) {
   if (!spec.is_matrix()) return "norms, biases, rope";
   if (spec.role == TensorRole::kEmbedding) return "embedding";
   if (spec.role == TensorRole::kLmHead) return "output layer";
+  if (std::string_view(role_name(spec.role)).starts_with("per_layer_"))
+    return "per-layer embeddings";
   for (const BlockFormat& block : kFeedForwardFormats) {
     for (const TensorRow& row : block.rows) {
       if (row.role == spec.role) return "feed-forward";
@@ -351,8 +354,8 @@ std::string tensors_text(const ConversionReport& report) {
   std::string text =
       line("  %-22s %14s %14s %8s %9s\n", "tensors", "bytes", "in the file", "bits", "SQNR dB");
   Totals all;
-  for (const char* group :
-       {"embedding", "attention", "feed-forward", "output layer", "norms, biases, rope"}) {
+  for (const char* group : {"embedding", "per-layer embeddings", "attention", "feed-forward",
+                            "output layer", "norms, biases, rope"}) {
     Totals totals;
     for (const EncodedTensor& tensor : report.tensors) {
       if (group_of(tensor.spec) == group) add(tensor, &totals);

@@ -87,15 +87,27 @@ RopeType read_type(const JsonObject& scaling, const ArchitectureRow& row) {
   if (name == "linear") return RopeType::kLinear;
   if (name == "llama3") return RopeType::kLlama3;
   if (name == "yarn") return RopeType::kYarn;
-  scaling.refuse(
-      "rope_type",
-      "'" + shown(name) + "' is not supported, only default, linear, llama3, yarn, longrope");
+  if (name == "proportional" && row.is_proportional) return RopeType::kProportional;
+  scaling.refuse("rope_type", "'" + shown(name) +
+                                  "' is not supported, only default, linear, llama3, yarn, "
+                                  "longrope" +
+                                  (row.is_proportional ? ", proportional" : ""));
 }
 
 // A config may give a value of zero where it means none.
 double number_or(const JsonObject& object, const char* key, double otherwise) {
   const double value = object.number(key).value_or(0);
   return value == 0 ? otherwise : value;
+}
+
+constexpr const char* kPart = "partial_rotary_factor";
+
+void read_proportional(const JsonObject& scaling, RopeSettings* rope) {
+  rope->factor = positive(scaling, "factor", scaling.number("factor").value_or(1));
+  rope->part = scaling.number(kPart).value_or(1);
+  if (!(rope->part > 0 && rope->part <= 1)) {
+    scaling.refuse(kPart, "must be above 0 and at most 1");
+  }
 }
 
 // How much YaRN lengthens queries and keys when positions are stretched by factor.
@@ -227,18 +239,18 @@ std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t rotary_di
 }  // namespace
 
 uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t head_dim) {
-  constexpr const char* kKey = "partial_rotary_factor";
+  if (row.is_proportional) return head_dim;
   const std::optional<JsonObject> scaling = scaling_of(config, row, RopeOf::kLayers).object;
-  const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
-  const double part = with_key.number(kKey).value_or(row.rotary_part);
+  const JsonObject& with_key = scaling && scaling->has(kPart) ? *scaling : config;
+  const double part = with_key.number(kPart).value_or(row.rotary_part);
   if (part == 1) return head_dim;
   if (!row.has_partial_rotary)
-    with_key.refuse(kKey, "turns a part of each head, where this architecture turns all of it");
-  if (!(part > 0 && part < 1)) with_key.refuse(kKey, "must be above 0 and at most 1");
+    with_key.refuse(kPart, "turns a part of each head, where this architecture turns all of it");
+  if (!(part > 0 && part < 1)) with_key.refuse(kPart, "must be above 0 and at most 1");
   const auto turned = static_cast<uint32_t>(head_dim * part);
   if (turned < 2 || turned % 2 != 0) {
-    with_key.refuse(kKey, "gives " + std::to_string(turned) + " of a head's " +
-                              std::to_string(head_dim) + " elements, which must be even");
+    with_key.refuse(kPart, "gives " + std::to_string(turned) + " of a head's " +
+                               std::to_string(head_dim) + " elements, which must be even");
   }
   return turned;
 }
@@ -271,10 +283,25 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
   }
   const JsonObject& with_theta = scaling && scaling->has(kTheta) ? *scaling : config;
   rope.theta = positive(with_theta, kTheta, with_theta.number(kTheta).value_or(row.rope_theta));
+  const bool is_proportional = row.is_proportional && of == RopeOf::kLayers;
+  if (!scaling && is_proportional) {
+    rope.type = RopeType::kProportional;
+    rope.part = row.rotary_part;
+  }
   if (!scaling) return rope;
   check_keys(*scaling, row);
   if (of == RopeOf::kWindows && !is_apart) return rope;
   rope.type = read_type(*scaling, row);
+  if (is_proportional && rope.type != RopeType::kProportional) {
+    scaling->refuse("rope_type", "must be proportional for layers without a window");
+  }
+  if (rope.type == RopeType::kProportional) {
+    read_proportional(*scaling, &rope);
+    return rope;
+  }
+  if (row.is_proportional && scaling->number(kPart).value_or(1) != 1) {
+    scaling->refuse(kPart, "goes only with rope_type proportional; set it to 1");
+  }
   if (rope.type == RopeType::kDefault) return rope;
   const double context = max_context;
   if (rope.type != RopeType::kLinear) {
@@ -313,7 +340,12 @@ Rope compute_rope(const RopeSettings& settings, uint32_t rotary_dim) {
   }
   rope.inverse_frequencies = wavelength_powers(settings.theta, rotary_dim);
   for (float& value : rope.inverse_frequencies) value = 1.0f / value;
-  if (settings.type == RopeType::kLinear) {
+  if (settings.type == RopeType::kProportional) {
+    const auto n = static_cast<size_t>(std::floor(settings.part * rotary_dim / 2));
+    std::fill(rope.inverse_frequencies.begin() + static_cast<std::ptrdiff_t>(n),
+              rope.inverse_frequencies.end(), 0.0F);
+  }
+  if (settings.type == RopeType::kLinear || settings.type == RopeType::kProportional) {
     for (float& value : rope.inverse_frequencies) value /= static_cast<float>(settings.factor);
   }
   if (settings.type == RopeType::kLlama3) scale_llama3(settings, &rope.inverse_frequencies);

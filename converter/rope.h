@@ -11,12 +11,13 @@
 
 namespace cria::converter {
 
-enum class RopeType { kDefault, kLinear, kLlama3, kYarn, kLongRope };
+enum class RopeType { kDefault, kLinear, kLlama3, kYarn, kLongRope, kProportional };
 
 struct RopeSettings {
   RopeType type = RopeType::kDefault;
   double theta = 0;
   double factor = 1;                  // all but kDefault
+  double part = 1;                    // kProportional: of all pairs, the first that turn
   double original_context = 0;        // kLlama3, kYarn, kLongRope
   double low_frequency_factor = 0;    // kLlama3
   double high_frequency_factor = 0;   // kLlama3

@@ -116,6 +116,26 @@ constexpr RoleName kRows[] = {
     {TensorNames::kNormsAround, TensorRole::kFfnNorm, "pre_feedforward_layernorm.weight"},
     {TensorNames::kNormsAround, TensorRole::kFfnOutNorm, "post_feedforward_layernorm.weight"},
 
+    {TensorNames::kGemma4, TensorRole::kPerLayerTable, "model.embed_tokens_per_layer.weight",
+     Take::kOfLayers},
+    {TensorNames::kGemma4, TensorRole::kPerLayerProjection,
+     "model.per_layer_model_projection.weight", Take::kHeads},
+    {TensorNames::kGemma4, TensorRole::kPerLayerNorm, "model.per_layer_projection_norm.weight"},
+    {TensorNames::kGemma4, TensorRole::kPerLayerGate, "per_layer_input_gate.weight"},
+    {TensorNames::kGemma4, TensorRole::kPerLayerOut, "per_layer_projection.weight"},
+    {TensorNames::kGemma4, TensorRole::kPerLayerOutNorm, "post_per_layer_input_norm.weight"},
+    {TensorNames::kGemma4, TensorRole::kLayerScale, "layer_scalar"},
+    {TensorNames::kGemma4, TensorRole::kVNorm, "self_attn.v_norm.weight", Take::kOnes},
+    {TensorNames::kGemma4, TensorRole::kRouterNorm, "router.scale", Take::kByRoot},
+    {TensorNames::kGemma4, TensorRole::kRouter, "router.proj.weight"},
+    {TensorNames::kGemma4, TensorRole::kExpertScale, "router.per_expert_scale"},
+    {TensorNames::kGemma4, TensorRole::kExpertNorm, "pre_feedforward_layernorm_2.weight"},
+    {TensorNames::kGemma4, TensorRole::kExpertGate, "experts.gate_up_proj", Take::kSlices},
+    {TensorNames::kGemma4, TensorRole::kExpertUp, "experts.gate_up_proj", Take::kSlices},
+    {TensorNames::kGemma4, TensorRole::kExpertDown, "experts.down_proj", Take::kSlices},
+    {TensorNames::kGemma4, TensorRole::kExpertOutNorm, "post_feedforward_layernorm_2.weight"},
+    {TensorNames::kGemma4, TensorRole::kSharedOutNorm, "post_feedforward_layernorm_1.weight"},
+
     {TensorNames::kBitNet, TensorRole::kMixerInnerNorm, "self_attn.attn_sub_norm.weight"},
     {TensorNames::kBitNet, TensorRole::kFfnInnerNorm, "mlp.ffn_sub_norm.weight"},
 
@@ -221,6 +241,8 @@ TensorNames base_of(TensorNames own) {
       return TensorNames::kQwen35;
     case TensorNames::kGraniteHybridApart:
       return TensorNames::kGraniteHybrid;
+    case TensorNames::kGemma4:
+      return TensorNames::kNormsAround;
     default:
       return own;
   }
@@ -300,6 +322,7 @@ uint64_t extent_of(const Config& config, const LayerKind& kind, const RoleName& 
 
 // The names of all tensors that a pattern names.
 std::vector<std::string> names_of(const std::string& pattern, Take take, uint32_t n_matrices) {
+  if (take == Take::kOnes) return {};
   if (take == Take::kWithBias) return {pattern, bias_name(pattern)};
   const size_t at = pattern.find(kMatrixNumber);
   if (at == std::string::npos) return {pattern};

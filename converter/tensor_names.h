@@ -28,6 +28,9 @@ enum class Take : uint8_t {
   kOfHeads,      // rows of a matrix in which those of each key or query head lie together
   kTaps,         // of a convolution: [channels][1][taps] or [channels][taps], by taps
   kDecay,        // values that -exp is taken of
+  kOfLayers,     // of a table, whose row has the rows of all layers side by side
+  kOnes,         // nothing: a norm without weights
+  kByRoot,       // values over the root of how many they are
 };
 
 // A bias that has no row is called as its matrix, ".bias" in place of ".weight", and has its order.

@@ -87,11 +87,13 @@ bool is_known_extra(const std::string& name) {
 // Whether what the tensor belongs to is computed: the layers, what is before them and behind. Names
 // of a GGUF file that no role takes are its own.
 bool is_of_model(std::string_view name) {
-  constexpr std::string_view kBegins[] = {"model.layers.", "model.norm.", "model.embed_",
-                                          "lm_head.",      "blk.",        "output.",
-                                          "output_norm.",  "token_embd",  "position_embd"};
-  return std::any_of(std::begin(kBegins), std::end(kBegins),
-                     [name](std::string_view begin) { return name.starts_with(begin); });
+  constexpr std::string_view kBegins[] = {
+      "model.layers.", "model.norm.", "model.embed_", "model.per_layer_", "lm_head.",
+      "blk.",          "output.",     "output_norm.", "token_embd",       "position_embd"};
+  constexpr std::string_view kOfTowers[] = {"model.embed_vision.", "model.embed_audio."};
+  const auto begins = [name](std::string_view begin) { return name.starts_with(begin); };
+  return std::any_of(std::begin(kBegins), std::end(kBegins), begins) &&
+         std::none_of(std::begin(kOfTowers), std::end(kOfTowers), begins);
 }
 
 // The number of a layer's tensor; nothing: it is of none.
@@ -106,16 +108,33 @@ std::optional<uint64_t> layer_of(std::string_view name) {
   return is_number ? std::optional(std::stoull(digits)) : std::nullopt;
 }
 
+// Whether it is what a layer would have of keys and values, had it any of its own: some checkpoints
+// hold it for layers that read those of earlier ones.
+bool is_of_shared(const Config& config, const StoredForm& form, const std::string& name) {
+  constexpr TensorRole kOwn[] = {TensorRole::kK,     TensorRole::kKBias, TensorRole::kV,
+                                 TensorRole::kVBias, TensorRole::kKNorm, TensorRole::kVNorm};
+  const auto id = static_cast<format::Architecture>(config.model->architecture);
+  const TensorNames own = form.names.value_or(architecture_row(id).names);
+  const std::optional<uint64_t> layer = layer_of(name);
+  if (!layer || *layer >= config.layers.size()) return false;
+  if (config.kind_of(static_cast<size_t>(*layer)).shared_with == format::kNoKind) return false;
+  const std::optional<NamedRole> role = find_role(kHuggingFaceNames, own, name);
+  return role && std::find(std::begin(kOwn), std::end(kOwn), role->role) != std::end(kOwn);
+}
+
 // Weights that no role takes would change what their part computes: the config names another
 // architecture, or fewer layers. Others, of a second head for example, are warned of.
-void judge_extras(const Checkpoint& checkpoint, uint64_t n_layers, const StoredForm& form,
+void judge_extras(const Checkpoint& checkpoint, const Config& config, const StoredForm& form,
                   const std::set<std::string>& used, std::vector<std::string>* warnings) {
+  const uint64_t n_layers = config.model->n_layers;
   size_t n_extras = 0;
   std::string names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name) || is_zero_bias(*tensor)) continue;
     const std::optional<uint64_t> layer = layer_of(name);
-    const bool is_extra = layer && *layer >= n_layers && *layer < n_layers + form.n_extra_layers;
+    const bool is_extra =
+        (layer && *layer >= n_layers && *layer < n_layers + form.n_extra_layers) ||
+        is_of_shared(config, form, name);
     if (!is_extra && is_of_model(name)) {
       refuse(tensor->path().string() + ": tensor " + shown(tensor->name()) +
              " has no place in this architecture with these layers; the config is another model's");
@@ -191,7 +210,7 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
     plan.tensors.push_back(
         {spec, make_source(config, spec, recipe, form, std::move(stored), &plan.views)});
   }
-  judge_extras(checkpoint, config.model->n_layers, form, used, &plan.warnings);
+  judge_extras(checkpoint, config, form, used, &plan.warnings);
   return plan;
 }
 

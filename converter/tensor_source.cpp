@@ -120,8 +120,14 @@ std::vector<uint64_t> stored_shape(const Config& config, const TensorSpec& spec,
       const uint64_t n_taps = config.kinds[spec.kind].conv_taps;
       return {cols / n_taps, 1, n_taps};
     }
+    case Take::kOfLayers: {
+      const uint64_t n_layers = config.model->n_layers;
+      return {all / n_layers, n_layers * cols};
+    }
     case Take::kOfHeads:
     case Take::kDecay:
+    case Take::kOnes:
+    case Take::kByRoot:
     case Take::kRows:
       break;
   }
@@ -136,6 +142,7 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
     views->push_back(std::move(view));
     return views->back().get();
   };
+  if (recipe.take == Take::kOnes) return keep(ones(spec.shape.cols));
   const SourceTensor* source =
       stored.size() == 1 ? stored.front() : keep(join_rows(std::move(stored)));
   const uint64_t rows = spec.is_matrix() ? spec.shape.rows : spec.shape.cols;
@@ -162,8 +169,13 @@ const SourceTensor* make_source(const Config& config, const TensorSpec& spec, co
     case Take::kDecay:
       if (!form.has_decays) source = keep(negative_exp(*source));
       break;
+    case Take::kByRoot:
+      return keep(over_root(*source));
+    case Take::kOfLayers:
+      return keep(split_rows(*source, config.model->n_layers));
     case Take::kOfHeads:
       return keep(pick_rows(*source, rows_of_heads(config, spec, recipe, rows)));
+    case Take::kOnes:
     case Take::kRows:
     case Take::kSlices:
     case Take::kHeads:

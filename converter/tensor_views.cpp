@@ -291,6 +291,71 @@ class WithOneAdded : public TensorView {
   [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
 };
 
+class OverRoot : public TensorView {
+ public:
+  explicit OverRoot(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(whole_.n_rows())));
+    whole_.read_rows(first, n, scratch, values);
+    for (size_t i = 0; i < n; ++i) values[i] *= factor;
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
+};
+
+class Ones : public SourceTensor {
+ public:
+  explicit Ones(uint64_t n) : SourceTensor("ones", {n}) {}
+
+  [[nodiscard]] const std::filesystem::path& path() const override { return path_; }
+  [[nodiscard]] std::string type_name() const override { return "F32"; }
+  [[nodiscard]] std::string problem() const override { return ""; }
+  void read_rows(uint64_t /*first*/, size_t n, std::vector<uint8_t>* /*scratch*/,
+                 float* values) const override {
+    std::fill_n(values, n, 1.0F);
+  }
+
+ private:
+  std::filesystem::path path_;  // of no file
+};
+
+class SplitRows : public TensorView {
+ public:
+  SplitRows(const SourceTensor& whole, uint64_t n)
+      : TensorView(whole, {whole.n_rows() * n, whole.n_cols() / n}), n_(n) {}
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    for (size_t at = 0; at < n;) {
+      const uint64_t row = (first + at) / n_;
+      const uint64_t in_row = (first + at) % n_;
+      const uint64_t n_whole = in_row == 0 ? (n - at) / n_ : 0;
+      uint64_t n_run = n_whole * n_;
+      if (n_whole != 0) {
+        whole_.read_rows(row, static_cast<size_t>(n_whole), scratch, values + at * n_cols());
+      } else {
+        n_run = std::min<uint64_t>(n - at, n_ - in_row);
+        whole_.read_columns(row, 1, in_row * n_cols(), static_cast<size_t>(n_run * n_cols()),
+                            scratch, values + at * n_cols());
+      }
+      at += static_cast<size_t>(n_run);
+    }
+  }
+  void read_columns(uint64_t first, size_t n, uint64_t first_column, size_t n_columns,
+                    std::vector<uint8_t>* scratch, float* values) const override {
+    for (size_t i = 0; i < n; ++i) {
+      const uint64_t row = first + i;
+      whole_.read_columns(row / n_, 1, row % n_ * n_cols() + first_column, n_columns, scratch,
+                          values + i * n_columns);
+    }
+  }
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row / n_); }
+
+ private:
+  uint64_t n_;  // of each row
+};
+
 class FlatTensor : public TensorView {
  public:
   explicit FlatTensor(const SourceTensor& whole)
@@ -357,6 +422,16 @@ std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole) {
 
 std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole) {
   return std::make_unique<WithOneAdded>(whole);
+}
+
+std::unique_ptr<SourceTensor> over_root(const SourceTensor& whole) {
+  return std::make_unique<OverRoot>(whole);
+}
+
+std::unique_ptr<SourceTensor> ones(uint64_t n) { return std::make_unique<Ones>(n); }
+
+std::unique_ptr<SourceTensor> split_rows(const SourceTensor& whole, uint64_t n) {
+  return std::make_unique<SplitRows>(whole, n);
 }
 
 std::unique_ptr<SourceTensor> flatten(const SourceTensor& whole) {

@@ -60,6 +60,15 @@ struct RowRange {
 // The values of a vector, each with one added.
 [[nodiscard]] std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole);
 
+// The values of a vector, each over the root of how many there are.
+[[nodiscard]] std::unique_ptr<SourceTensor> over_root(const SourceTensor& whole);
+
+// A vector of ones.
+[[nodiscard]] std::unique_ptr<SourceTensor> ones(uint64_t n);
+
+// Each row of a matrix as so many. n divides its columns.
+[[nodiscard]] std::unique_ptr<SourceTensor> split_rows(const SourceTensor& whole, uint64_t n);
+
 // All values of a matrix as one vector.
 [[nodiscard]] std::unique_ptr<SourceTensor> flatten(const SourceTensor& whole);
 

@@ -102,6 +102,13 @@ FloatModel::Rooms rooms_of(const TokenSequences& sequences) {
 
 }  // namespace
 
+bool float_model_computes(const Config& config) {
+  return config.model->per_layer_width == 0 &&
+         std::none_of(config.kinds.begin(), config.kinds.end(), [](const format::LayerKind& kind) {
+           return kind.shared_with != format::kNoKind;
+         });
+}
+
 std::vector<TokenRow> rows_of(const TokenSequences& sequences) {
   std::vector<TokenRow> rows;
   for (uint32_t sequence = 0; sequence < sequences.size(); ++sequence) {
@@ -187,6 +194,7 @@ Step FloatModel::step(void* of_backend, float* x) const {
           .x = x,
           .normed = normed_,
           .block = block_,
+          .embedded = nullptr,
           .cosines = cosines_.data(),
           .scratch = scratch_};
 }
@@ -220,10 +228,8 @@ void FloatModel::mix(uint32_t layer, const Products& products, Floats* x) {
 
 void FloatModel::feed_forward(uint32_t layer, const Products& products, Floats* x) {
   run(products, x, [&](const Step& s) {
-    const Layer& of_index = weights_.layers[layer];
-    CRIA_TRY(cria::feed_forward(s, of_index));
-    finish_layer(s, of_index);
-    return Status::kOk;
+    CRIA_TRY(cria::feed_forward(s, weights_.layers[layer]));
+    return finish_layer(s, weights_, layer);
   });
 }
 

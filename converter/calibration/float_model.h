@@ -33,6 +33,10 @@ struct TokenRow {
 // The rows of sequences, one behind the other.
 [[nodiscard]] std::vector<TokenRow> rows_of(const TokenSequences& sequences);
 
+// Whether it computes models of this config: it has no per-layer embeddings, and keeps the keys and
+// values of one layer at a time.
+[[nodiscard]] bool float_model_computes(const Config& config);
+
 class FloatModel {
  public:
   struct Rooms {

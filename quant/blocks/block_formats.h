@@ -9,6 +9,7 @@
 #include "quant/blocks/attention_format.h"
 #include "quant/blocks/feed_forward_formats.h"
 #include "quant/blocks/latent_format.h"
+#include "quant/blocks/per_layer_format.h"
 #include "quant/blocks/recurrence_formats.h"
 
 namespace cria {
@@ -86,16 +87,13 @@ inline constexpr TensorRow kRowsBehindMixer[] = {
     rows::vector(format::TensorRole::kFfnNorm, extents::kNorm,
                  extents::kWith<format::flag::kFfnNorm>),
 };
-inline constexpr Size kPerLayerWidth = [](const format::ModelScalars& m, const format::LayerKind&) {
-  return m.per_layer_width;
-};
 #if CRIA_WITH_VARIANTS
 inline constexpr TensorRow kRowsBehindFeedForward[] = {
     rows::vector(format::TensorRole::kFfnOutNorm, extents::kNorm,
                  extents::kWith<format::flag::kFfnOutNorm>),
-    rows::matrix(format::TensorRole::kPerLayerGate, kPerLayerWidth, extents::kModel,
+    rows::matrix(format::TensorRole::kPerLayerGate, per_layer::kWidth, extents::kModel,
                  extents::kWith<format::flag::kPerLayerInput>),
-    rows::matrix(format::TensorRole::kPerLayerOut, extents::kModel, kPerLayerWidth,
+    rows::matrix(format::TensorRole::kPerLayerOut, extents::kModel, per_layer::kWidth,
                  extents::kWith<format::flag::kPerLayerInput>),
     rows::vector(format::TensorRole::kPerLayerOutNorm, extents::kNorm,
                  extents::kWith<format::flag::kPerLayerInput>),
@@ -129,15 +127,6 @@ inline constexpr Size kPositionValues = [](const ModelScalars& m, const LayerKin
 inline constexpr Size kWithPositions = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
   return (m.flags & format::kLearnedPositions) != 0 ? 1 : 0;
 };
-inline constexpr Size kTableRows = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
-  return m.vocab_size * m.n_layers;
-};
-inline constexpr Size kWithPerLayer = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
-  return m.per_layer_width != 0 ? 1 : 0;
-};
-inline constexpr Size kLayersWithPerLayer = [](const ModelScalars& m, const LayerKind&) {
-  return m.per_layer_width != 0 ? m.n_layers : 0;
-};
 inline constexpr Size kFinalNorm = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
   const bool has_biases =
       kHasVariants && m.final_norm == static_cast<uint32_t>(format::Norm::kLayerNorm);
@@ -155,11 +144,11 @@ inline constexpr TensorRow kRowsBeforeLayers[] = {
 #if CRIA_WITH_VARIANTS
     rows::vector(format::TensorRole::kPositions, of_model::kPositionValues,
                  of_model::kWithPositions),
-    rows::matrix(format::TensorRole::kPerLayerTable, of_model::kTableRows, kPerLayerWidth,
-                 of_model::kWithPerLayer),
-    rows::matrix(format::TensorRole::kPerLayerProjection, kPerLayerWidth, extents::kModel,
-                 of_model::kLayersWithPerLayer),
-    rows::vector(format::TensorRole::kPerLayerNorm, kPerLayerWidth, of_model::kWithPerLayer),
+    rows::matrix(format::TensorRole::kPerLayerTable, per_layer::kTableRows, per_layer::kWidth,
+                 per_layer::kThere),
+    rows::matrix(format::TensorRole::kPerLayerProjection, per_layer::kWidth, extents::kModel,
+                 per_layer::kLayers),
+    rows::vector(format::TensorRole::kPerLayerNorm, per_layer::kWidth, per_layer::kThere),
 #endif
 };
 inline constexpr TensorRow kRowsBehindLayers[] = {

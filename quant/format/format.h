@@ -116,6 +116,7 @@ enum class Architecture : uint32_t {
   kQwen35 = 28,
   kQwen35Moe = 29,
   kQwen3Next = 30,
+  kGemma4 = 31,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/numbers/tile16.h).

@@ -57,6 +57,9 @@ uint64_t block_scratch(const Config& c, const StepShape& shape) {
          {&kMixerFormats[kind.mixer], &kFeedForwardFormats[kind.feed_forward]}) {
       if (format->scratch != nullptr) most = larger(most, format->scratch(*c.model, kind, shape));
     }
+    if constexpr (kHasVariants) {
+      most = larger(most, scratch_of<per_layer::lay_out>(*c.model, kind, shape));
+    }
   }
   return most;
 }
@@ -148,6 +151,7 @@ StepMemory lay_out_step(const Config& c, const PlanInput& in, Carver* carver) {
   s.x = carver->take<float>(rows, m.d_model);
   s.normed = carver->take<float>(rows, widest_attended(c));
   s.block = carver->take<float>(rows, m.d_model);
+  s.embedded = carver->take<float>(m.per_layer_width != 0 ? rows : 0, m.d_model);
   s.codes = carver->take<int8_t>(inputs);
   s.scales = carver->take<float>(inputs / kActivationGroup);
   s.sums = carver->take<int32_t>(inputs / kActivationGroup);

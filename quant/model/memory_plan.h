@@ -97,6 +97,7 @@ struct StepMemory {
   float* x;             // [rows][d_model], the residual stream
   float* normed;        // [rows][max(d_model, what mixers bring back)]
   float* block;         // [rows][d_model], what a block adds
+  float* embedded;      // [rows][d_model], x before the layers, with per-layer embeddings
   int8_t* codes;        // quantized inputs of matrices, [ProductInputs::values]
   float* scales;        // [values / 32]
   int32_t* sums;        // [values / 32]

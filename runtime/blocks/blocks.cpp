@@ -38,13 +38,11 @@ constexpr FeedForwardRow kFeedForwards[] = {
 #endif
 };
 
-// What no build computes yet.
-constexpr uint32_t kLaterFlags = format::flag::kPerLayerInput;
-
-bool can_compute(const format::LayerKind& k) {
-  if (k.mixer != 0 && find_mixer(k.mixer) == nullptr) return false;
-  if (k.feed_forward != 0 && find_feed_forward(k.feed_forward) == nullptr) return false;
-  return (k.flags & kLaterFlags) == 0;
+const FeedForward* find_feed_forward(uint8_t feed_forward) {
+  for (const FeedForwardRow& row : kFeedForwards) {
+    if (static_cast<uint8_t>(row.number) == feed_forward) return &row.feed_forward;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -56,26 +54,11 @@ const Mixer* find_mixer(uint8_t mixer) {
   return nullptr;
 }
 
-const FeedForward* find_feed_forward(uint8_t feed_forward) {
-  for (const FeedForwardRow& row : kFeedForwards) {
-    if (static_cast<uint8_t>(row.number) == feed_forward) return &row.feed_forward;
-  }
-  return nullptr;
-}
-
 void find_blocks(const Weights& weights) {
   for (Layer& layer : weights.layers) {
     layer.mixer = find_mixer(layer.kind->mixer);
     layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
   }
-}
-
-bool can_compute(const Config& c) {
-  if (c.model->per_layer_width != 0) return false;
-  for (const format::LayerKind& kind : c.kinds) {
-    if (!can_compute(kind)) return false;
-  }
-  return true;
 }
 
 }  // namespace cria

@@ -29,13 +29,9 @@ struct FeedForward {
   Status (*forward)(const Step&, const Layer&, const float* in, float* out);
 };
 
-// By their numbers in the file; null where there is none or this build lacks it.
+// By its number in the file; null where there is none or this build lacks it.
 [[nodiscard]] const Mixer* find_mixer(uint8_t mixer);
-[[nodiscard]] const FeedForward* find_feed_forward(uint8_t feed_forward);
-// Finds those of every layer.
+// Finds the blocks of every layer.
 void find_blocks(const Weights& weights);
-
-// Whether this build computes all that a config asks for.
-[[nodiscard]] bool can_compute(const Config& config);
 
 }  // namespace cria

@@ -19,11 +19,12 @@ struct Step {
   void* of_backend;         // what its start made
   StepShape shape;          // that scratch is laid out for
   std::span<const Row> rows;
-  float* x;              // [rows][d_model], the residual stream
-  float* normed;         // [rows][max(d_model, what mixers bring back)]
-  float* block;          // [rows][d_model], what a block adds
-  const float* cosines;  // [rows], of each RoPE table its cosines, then its sines
-  uint8_t* scratch;      // of the block at hand
+  float* x;               // [rows][d_model], the residual stream
+  float* normed;          // [rows][max(d_model, what mixers bring back)]
+  float* block;           // [rows][d_model], what a block adds
+  const float* embedded;  // [rows][d_model], x before the layers, with per-layer embeddings
+  const float* cosines;   // [rows], of each RoPE table its cosines, then its sines
+  uint8_t* scratch;       // of the block at hand
 
   [[nodiscard]] size_t n() const { return rows.size(); }
   [[nodiscard]] const format::ModelScalars& model() const { return *config.model; }

@@ -1,9 +1,12 @@
 #include "runtime/decode/decoder.h"
 
+#include <cstring>
+
 #include "quant/numbers/tile16.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/blocks.h"
+#include "runtime/blocks/per_layer/per_layer.h"
 
 namespace cria {
 
@@ -63,13 +66,13 @@ const float* before(const Step& s, const Layer& layer, TensorRole norm) {
   return s.normed;
 }
 
-// x += block * residual_multiplier, the block normalized first where the kind says so.
-void add(const Step& s, const Layer& layer, TensorRole norm) {
+// x += block * multiplier, the block normalized first where the kind says so.
+void add(const Step& s, const Layer& layer, TensorRole norm, float multiplier) {
   if (const Tensor* weight = layer.find(norm)) normalize(s, layer, *weight, s.block, s.block);
   const size_t width = s.model().d_model;
   parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
-    s.kernels.add_scaled(s.x + begin * width, s.block + begin * width,
-                         s.model().residual_multiplier, (end - begin) * width);
+    s.kernels.add_scaled(s.x + begin * width, s.block + begin * width, multiplier,
+                         (end - begin) * width);
   });
 }
 
@@ -79,7 +82,7 @@ Status mix(const Step& s, const Layer& layer) {
   if (layer.mixer == nullptr) return Status::kOk;
   const float* in = before(s, layer, TensorRole::kMixerNorm);
   CRIA_TRY(layer.mixer->forward(s, layer, in, s.block));
-  add(s, layer, TensorRole::kMixerOutNorm);
+  add(s, layer, TensorRole::kMixerOutNorm, s.model().residual_multiplier);
   return Status::kOk;
 }
 
@@ -87,18 +90,23 @@ Status feed_forward(const Step& s, const Layer& layer) {
   if (layer.feed_forward == nullptr) return Status::kOk;
   const float* in = before(s, layer, TensorRole::kFfnNorm);
   CRIA_TRY(layer.feed_forward->forward(s, layer, in, s.block));
-  add(s, layer, TensorRole::kFfnOutNorm);
+  add(s, layer, TensorRole::kFfnOutNorm, s.model().residual_multiplier);
   return Status::kOk;
 }
 
-// What Gemma 4 does last in a layer; other kinds have no such tensor.
-void finish_layer(const Step& s, const Layer& layer) {
-  if constexpr (!kHasVariants) return;
+Status finish_layer(const Step& s, const Weights& weights, uint32_t number) {
+  if constexpr (!kHasVariants) return Status::kOk;
+  const Layer& layer = weights.layers[number];
+  if (layer.has(format::flag::kPerLayerInput)) {
+    CRIA_TRY(per_layer::forward(s, weights, number, s.block));
+    add(s, layer, TensorRole::kPerLayerOutNorm, 1);
+  }
   const Tensor* const scale = layer.find(TensorRole::kLayerScale);
-  if (scale == nullptr) return;
+  if (scale == nullptr) return Status::kOk;
   for_values(s, s.n() * s.model().d_model, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) s.x[i] *= scale->values()[0];
   });
+  return Status::kOk;
 }
 
 void normalize_last(const Step& s, const Weights& weights, const float* x, float* y) {
@@ -132,6 +140,7 @@ Step begin_step(const cria_workspace& w, size_t n) {
           .x = t.x,
           .normed = t.normed,
           .block = t.block,
+          .embedded = t.embedded,
           .cosines = t.cosines,
           .scratch = t.scratch};
 }
@@ -163,11 +172,14 @@ Status forward(cria_workspace* w, size_t n) {
   const Weights& weights = w->model->weights;
   const Step s = begin_step(*w, n);
   embed(s, weights);
+  if (kHasVariants && s.model().per_layer_width != 0) {
+    std::memcpy(w->step.embedded, s.x, n * s.model().d_model * sizeof(float));
+  }
   find_angles(s, w->step.cosines);
-  for (const Layer& layer : weights.layers) {
-    CRIA_TRY(mix(s, layer));
-    CRIA_TRY(feed_forward(s, layer));
-    finish_layer(s, layer);
+  for (uint32_t i = 0; i < weights.layers.size(); ++i) {
+    CRIA_TRY(mix(s, weights.layers[i]));
+    CRIA_TRY(feed_forward(s, weights.layers[i]));
+    CRIA_TRY(finish_layer(s, weights, i));
     CRIA_TRY(report(w, n));
   }
   return Status::kOk;

@@ -28,7 +28,8 @@ void find_angles(const Step& s, float* cosines);
 // What a layer does to the rows, one behind the other.
 [[nodiscard]] Status mix(const Step& s, const Layer& layer);
 [[nodiscard]] Status feed_forward(const Step& s, const Layer& layer);
-void finish_layer(const Step& s, const Layer& layer);
+// What comes last in layers of Gemma 4, by their number; others have no such tensors.
+[[nodiscard]] Status finish_layer(const Step& s, const Weights& weights, uint32_t number);
 // What the output layer reads: y [rows][d_model] of what the last layer says, x; y may be x.
 void normalize_last(const Step& s, const Weights& weights, const float* x, float* y);
 // What the output layer says, [n][vocab_size], becomes logits in place.

@@ -3,7 +3,6 @@
 #include "quant/format/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/base/features.h"
-#include "runtime/blocks/blocks.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
@@ -105,7 +104,6 @@ Status make_plan(const PlanSubject& subject, const cria_config& config, Plan* pl
   CRIA_TRY(fill_input(subject, config, &plan->input));
   const bool needs_weights = !plan->input.text_only;
   if (!kHasCompression && needs_weights && !is_stored(subject.config)) return Status::kUnsupported;
-  if (needs_weights && !can_compute(subject.config)) return Status::kUnsupported;
   CRIA_TRY(choose_backend(subject, config, plan));
   if (!plan_memory(subject.config, plan->input, &plan->memory)) return Status::kUnsupported;
   return plan->memory.total <= SIZE_MAX ? Status::kOk : Status::kUnsupported;

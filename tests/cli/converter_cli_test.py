@@ -122,7 +122,7 @@ class Usage(Base):
                                        ("Olmo2ForCausalLM",), ("Olmo3ForCausalLM",), ("BitNetForCausalLM",),
                                        ("Gemma2ForCausalLM",), ("Gemma3ForCausalLM", "270M"),
                                        ("Lfm2ForCausalLM", "1.2B"), ("Lfm2MoeForCausalLM", "8B-A1B"), ("Qwen3_5ForCausalLM",),
-                                       ("Qwen3_5MoeForCausalLM",), ("Qwen3NextForCausalLM",)), strict=True):
+                                       ("Qwen3_5MoeForCausalLM",), ("Qwen3NextForCausalLM",), ("Gemma4ForCausalLM", "E2B")), strict=True):
             for part in parts:
                 self.assertIn(part, line)
 

@@ -21,9 +21,9 @@ REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / 
 CHECKPOINTS = ("bias", "gqa-llama3-bf16-sharded", "granite", "mha-tied-f32", "mistral-sliding-window", "mqa-f16", "odd-sizes",
                "rope-linear", "rope-yarn")
 ARCHITECTURES = ("bitnet", "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "ernie4.5", "exaone4", "gemma2", "gemma3",
-                 "gemma3-vl", "gpt2", "granite-moe", "granite4", "granite4-h", "granite4-h-moe", "lfm2", "lfm2-moe", "ministral3",
-                 "ministral3-vl", "mixtral", "mixtral-swa", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2-moe", "qwen3", "qwen3-moe",
-                 "qwen3.5", "qwen3.5-moe", "qwen3.5-vl", "smollm3")
+                 "gemma3-vl", "gemma4-e", "gemma4-moe", "gemma4-vl", "gpt2", "granite-moe", "granite4", "granite4-h",
+                 "granite4-h-moe", "lfm2", "lfm2-moe", "ministral3", "ministral3-vl", "mixtral", "mixtral-swa", "olmo2", "olmo3",
+                 "olmoe", "phi3", "qwen2", "qwen2-moe", "qwen3", "qwen3-moe", "qwen3.5", "qwen3.5-moe", "qwen3.5-vl", "smollm3")
 FOLDERS = [f"checkpoints/{name}" for name in CHECKPOINTS] + [f"architectures/{name}" for name in ARCHITECTURES]
 TOLERANCE = 2e-4  # of 1 + |logit|
 N_GREEDY = 12
@@ -50,13 +50,17 @@ def rewritten(name, rename, added, config):
 
 
 def in_forms_of_the_hub():
-    """GPT-2 has no front in its names, and masks; DeepSeek-V3 a layer for the token after the next."""
+    """GPT-2 has no front in its names, and masks; DeepSeek-V3 a layer for the token after the next; Gemma 4 keys and values of layers
+    that read those of others."""
     gpt2 = rewritten("gpt2", lambda tensor: tensor.removeprefix("transformer."),
                      {f"h.{layer}.attn.bias": [1, 1, 8, 8] for layer in range(2)}, {})
     deepseek = rewritten("deepseek-v3", lambda tensor: tensor,
                          {"model.layers.3.eh_proj.weight": [48, 96], "model.layers.3.mlp.gate.weight": [16, 48]},
                          {"num_nextn_predict_layers": 1})
-    return [gpt2, deepseek]
+    gemma4 = rewritten("gemma4-e", lambda tensor: tensor,
+                       {f"model.layers.{layer}.self_attn.{part}.weight": shape for layer, dim in ((3, 16), (4, 16), (5, 32))
+                        for part, shape in (("k_proj", [dim, 48]), ("v_proj", [dim, 48]), ("k_norm", [dim]))}, {})
+    return [gpt2, deepseek, gemma4]
 
 
 def highest(logits):

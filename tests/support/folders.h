@@ -29,6 +29,7 @@ inline constexpr const char* kReferenceArchitectures[] = {
     "bitnet",      "deepseek-v2",   "deepseek-v2-lite",
     "deepseek-v3", "ernie4.5",      "exaone4",
     "gemma2",      "gemma3",        "gemma3-vl",
+    "gemma4-e",    "gemma4-moe",    "gemma4-vl",
     "gpt2",        "granite-moe",   "granite4",
     "ministral3",  "ministral3-vl", "mixtral",
     "mixtral-swa", "olmo2",         "olmo3",

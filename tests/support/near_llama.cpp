@@ -74,6 +74,43 @@ NearLlama experts(MatrixFormat f) {
   return made("experts", c, without, f);
 }
 
+// Heads of two widths, last layers that read keys and values of earlier ones, and per-layer
+// embeddings.
+NearLlama gemma4(MatrixFormat f) {
+  ConfigParts c = base_config(f, Architecture::kGemma4);
+  c.model.flags = format::kTiedEmbedding;
+  c.model.residual_multiplier = 1.0f;
+  c.model.per_layer_width = 20;
+  c.model.per_layer_table_multiplier = 4.0f;
+  c.model.per_layer_input_multiplier = 0.25f;
+  c.model.per_layer_sum_multiplier = 0.75f;
+  c.model.n_rope_tables = 2;
+  c.model.rope_tables[0] = {12, 1.0f, 0, 0};
+  c.model.rope_tables[1] = {8, 1.0f, 0, 0};
+  LayerKind sliding = c.kinds[0];
+  sliding.activation = static_cast<uint8_t>(format::Activation::kGelu);
+  sliding.flags |= flag::kMixerOutNorm | flag::kFfnOutNorm | flag::kHeadNorms | flag::kValueNorm |
+                   flag::kPerLayerInput | flag::kLayerScale;
+  sliding.score_multiplier = 5e2f;
+  sliding.rope_table = 1;
+  sliding.window = 20;
+  LayerKind full = sliding;
+  full.key_dim = full.value_dim = 24;
+  full.rope_table = 0;
+  full.window = 0;
+  const auto sharing = [](LayerKind kind, uint8_t owner) {
+    kind.flags &= ~flag::kValueNorm;
+    kind.shared_with = owner;
+    kind.d_ff *= 2;
+    return kind;
+  };
+  c.set_layers(
+      std::vector<LayerKind>{sliding, sliding, full, sharing(sliding, 0), sharing(full, 1)});
+  ConfigParts without = c;
+  for (LayerKind& kind : without.kinds) kind.flags &= ~flag::kPerLayerInput;
+  return made("gemma4", c, without, f);
+}
+
 // Layer norms, learned positions and a plain MLP.
 NearLlama gpt2(MatrixFormat f) {
   ConfigParts c = base_config(f, Architecture::kGpt2);
@@ -210,6 +247,7 @@ std::vector<NearLlama> near_llamas(MatrixFormat f) {
   all.push_back(made("granite4", c, without, f));
 
   all.push_back(gpt2(f));
+  all.push_back(gemma4(f));
   all.push_back(latent(f));
   all.push_back(experts(f));
   all.push_back(lfm2(f));

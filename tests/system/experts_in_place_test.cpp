@@ -1,5 +1,6 @@
-// A compressed file with experts, mapped and trusted: opening it reads none of them, a token only
-// those that it chooses. So a file may be larger than the memory that it runs in.
+// A compressed file with experts or per-layer embeddings, mapped and trusted: opening it reads none
+// of them, a token only the experts that it chooses, and one row a layer of the table. So a file
+// may be larger than the memory that it runs in.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -114,8 +115,8 @@ cria_config mapped_config(uint32_t n_threads) {
   return config;
 }
 
-// Guards the stacks of experts where the file has them.
-void guard_experts(const Config& config, std::span<uint8_t> file, CountedPages* pages) {
+// Guards what stays in the file where the file has it.
+void guard_staying(const Config& config, std::span<uint8_t> file, CountedPages* pages) {
   const auto directory = test::section_bytes(file, format::SectionKind::kTensorDirectory);
   const auto chunks = test::section_bytes(file, format::SectionKind::kChunkTable);
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
@@ -143,7 +144,7 @@ TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
     test::MemorySource source(file, test::Access::kMap);
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     CountedPages pages(page);
-    guard_experts(parts.view(), source.bytes(), &pages);
+    guard_staying(parts.view(), source.bytes(), &pages);
     test::TestSession session(source, mapped_config(n_threads));
     EXPECT_EQ(pages.n_touched(), 0u);
     EXPECT_EQ(session.all_logits(token), wanted);
@@ -154,6 +155,38 @@ TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
     EXPECT_GE(pages.n_touched(), kLayers * kStacks * (matrix_bytes / page - 1));
     EXPECT_LT(of_chosen, pages.n_guarded() / 2);
   }
+}
+
+TEST(PerLayerTableInPlace, ATokenReadsARowForEachLayer) {
+  ConfigParts parts = test::small_config(format::NumberFormat::kF32, 0);
+  parts.model.vocab_size = 2000;
+  parts.model.per_layer_width = 64;
+  parts.model.per_layer_table_multiplier = 1;
+  parts.kinds[0].flags |= format::flag::kPerLayerInput;
+  parts.model.compression = static_cast<uint32_t>(format::FileCompression::kKeepsLarge);
+  test::mend_counts(&parts);
+  const test::Bytes file = test::build_model(parts.view(), kSeed);
+  const uint32_t token[] = {1007};
+  cria_config read_config = mapped_config(1);
+  read_config.source_is_mapped = 0;
+  read_config.skip_checksums = 0;
+  const test::MemorySource read(file);
+  test::TestSession plain(read, read_config);
+  const std::vector<float> wanted = plain.all_logits(token);
+
+  test::MemorySource source(file, test::Access::kMap);
+  CountedPages pages(static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  guard_staying(parts.view(), source.bytes(), &pages);
+  test::TestSession session(source, mapped_config(1));
+  EXPECT_EQ(pages.n_touched(), 0u);
+  EXPECT_EQ(session.all_logits(token), wanted);
+  // The rows of both layers are of one tile, a page long.
+  EXPECT_GE(pages.n_touched(), 1u);
+  EXPECT_LE(pages.n_touched(), 2u);
+  EXPECT_GT(pages.n_guarded(), 200u);
+  constexpr uint64_t kTableBytes = uint64_t{2000} * kLayers * 64 * sizeof(float);
+  EXPECT_EQ(session.plan().in_place, kTableBytes);
+  EXPECT_EQ(plain.plan().model.weights, session.plan().model.weights + kTableBytes);
 }
 
 // Stretches of a stored file that a token reads from end to end.

@@ -47,7 +47,6 @@ test::RandomKinds computed_kinds(cria_backend backend, Keeping keeping) {
   }
   request.feed_forwards = {format::FeedForward::kNothing, format::FeedForward::kDense};
   if (backend == CRIA_BACKEND_EXACT) request.feed_forwards.push_back(format::FeedForward::kExperts);
-  request.has_per_layer = false;
   return request;
 }
 

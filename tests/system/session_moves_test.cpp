@@ -27,7 +27,7 @@ using test::TestSessions;
 constexpr uint32_t kSeed = 5;
 constexpr uint32_t kVocab = 50;
 
-enum class Kind { kLlama, kNearLlama, kLatent };
+enum class Kind { kLlama, kNearLlama, kLatent, kSharing };
 
 // All that keys may be other than Llama's: normalized, turned in part, by frequencies for long
 // contexts, and in every third layer not at all.
@@ -60,6 +60,25 @@ void go_latent(ConfigParts* c) {
   c->kinds[0] = latent;
 }
 
+// Per-layer embeddings, norms of values, and a layer more that reads the last one's keys and
+// values.
+void go_sharing(ConfigParts* c) {
+  test::set_head_dim(c, 24);
+  c->model.per_layer_width = 20;
+  c->model.per_layer_table_multiplier = 4.0f;
+  c->model.per_layer_input_multiplier = 0.25f;
+  c->model.per_layer_sum_multiplier = 0.75f;
+  format::LayerKind& own = c->kinds[0];
+  own.flags |= format::flag::kHeadNorms | format::flag::kMixerOutNorm | format::flag::kFfnOutNorm |
+               format::flag::kPerLayerInput;
+  own.score_multiplier = 2e3f;
+  format::LayerKind sharing = own;
+  own.flags |= format::flag::kValueNorm;
+  sharing.shared_with = 0;
+  c->kinds.push_back(sharing);
+  c->layers.push_back(1);
+}
+
 MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
   ConfigParts c = test::small_config(NumberFormat::kInt4, 32);
   c.layers.assign(n_layers, 0);
@@ -68,6 +87,7 @@ MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
   c.model.planned_context = 256;
   if (kind == Kind::kNearLlama) go_near_llama(&c);
   if (kind == Kind::kLatent) go_latent(&c);
+  if (kind == Kind::kSharing) go_sharing(&c);
   test::set_all_formats(&c, {NumberFormat::kInt4, 32});
   return MemorySource(test::build_model(c.view(), kSeed));
 }
@@ -84,12 +104,13 @@ struct Variant {
 };
 std::vector<Variant> variants() {
   std::vector<Variant> all;
-  constexpr const char* kNames[] = {"", "NearLlama", "Latent"};
-  for (const Kind kind : {Kind::kLlama, Kind::kNearLlama, Kind::kLatent}) {
+  constexpr const char* kNames[] = {"", "NearLlama", "Latent", "Sharing"};
+  for (const Kind kind : {Kind::kLlama, Kind::kNearLlama, Kind::kLatent, Kind::kSharing}) {
     for (const cria_backend backend : test::built_backends()) {
       const std::string name = std::string(backend == CRIA_BACKEND_EXACT ? "exact" : "xnnpack") +
                                kNames[static_cast<size_t>(kind)];
       all.push_back({name, kind, backend, CRIA_KV_INT8});
+      if (kind == Kind::kSharing) continue;  // whose rows are those of others
       all.push_back({name + "F32", kind, backend, CRIA_KV_F32});
       all.push_back({name + "K8V4", kind, backend, CRIA_KV_K8V4});
     }
@@ -390,7 +411,8 @@ TEST(SessionMovesBits, AreTheSameOnEveryIsa) {
     for (const auto& [kind, window] : {std::pair{Kind::kLlama, 0u},
                                        {Kind::kLlama, 64u},
                                        {Kind::kNearLlama, 0u},
-                                       {Kind::kNearLlama, 64u}}) {
+                                       {Kind::kNearLlama, 64u},
+                                       {Kind::kSharing, 64u}}) {
       const MemorySource source = model_of(kind, 3, window);
       const std::vector<uint32_t> tokens = some_tokens(250, 2);
       std::vector<uint8_t> want;

@@ -55,6 +55,10 @@ def kinds():
               kinds=[kind_of(**HEADS), kind_of(**HEADS, rope_table=1)], layers=[0, 1], **SMALL_MODEL)
     yield one("experts", "a mixture of experts, which stay in place", compression=COMPRESSED_BUT_STAYING, kinds=[
         kind_of(feed_forward=EXPERTS, more_flags="normalized_weights ffn_bias", n_experts=3, n_chosen=2, expert_ff=18)])
+    own = {**HEADS, "d_ff": 9, "window": 5, "more_flags": "per_layer_input layer_scale"}
+    yield one("per_layer", "per-layer embeddings, which stay in place, and a layer that reads an earlier one's keys and values",
+              per_layer_width=3, compression=COMPRESSED_BUT_STAYING, kinds=[kind_of(**own), kind_of(**own, shared_with=0)],
+              layers=[0, 0, 1], **SMALL_MODEL)
     yield one("embeddings", "a model of embeddings: the mean of all rows, of length 1", flags=TIED | UNIT_EMBEDDINGS, pooling=2,
               kinds=[kind_of(**HEADS, d_ff=9)], **SMALL_MODEL)
     yield valid("config_4096", "the largest config", largest(103), kept=False)

@@ -257,7 +257,7 @@ TEST_F(ConfigImport, OtherArchitecturesAreRefusedByName) {
       {"DeepseekForCausalLM", "deepseek"},
       {"PhiMoEForCausalLM", "phimoe"},
       {"GptOssForCausalLM", "gpt_oss"},
-      {"Gemma4ForCausalLM", "gemma4_text"},
+      {"Gemma3nForCausalLM", "gemma3n_text"},
       {"Lfm2VlForConditionalGeneration", "lfm2_vl"},
       {"OlmoForCausalLM", "olmo"},
       {"StableLmForCausalLM", "stablelm"},
@@ -314,7 +314,7 @@ TEST_F(ConfigImport, SettingsOfOtherArchitecturesAreRefusedByName) {
 TEST_F(ConfigImport, WhatIsNotReadIsNamedWithTheListOfWhatIs) {
   const std::string list = "this converter reads Llama, Mistral";
   for (const char* type :
-       {"phimoe", "gpt_oss", "deepseek", "mamba", "falcon_h1", "gemma4", "lfm2_vl", "olmo",
+       {"phimoe", "gpt_oss", "deepseek", "mamba", "falcon_h1", "gemma3n", "lfm2_vl", "olmo",
         "cohere", "gpt_neox", "phi", "stablelm", "qwen2_vl", "never_heard_of"}) {
     become((std::string(type) + "ForCausalLM").c_str(), type);
     refuses({type, "is not supported", list});
@@ -561,7 +561,7 @@ TEST_F(ConfigImport, AGraniteHybridSaysWhatItsLayersAre) {
 
 TEST(Architectures, TheTableIsALineEach) {
   const std::string text = converter::architectures_text();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 30);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 31);
   for (const char* part : {"Qwen2ForCausalLM", "Granite 4", "Falcon3", "SmolLM3"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }

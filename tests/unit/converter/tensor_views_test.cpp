@@ -186,5 +186,24 @@ TEST(TensorViews, ViewsOfViews) {
   EXPECT_EQ(all_of(*turned), (std::vector<float>{1, 3, 7, 9, 1, 3, 7, 9}));
 }
 
+TEST(TensorViews, ARowOfATableHasThoseOfAllLayersSideBySide) {
+  const Counted tensor({4, 6});
+  const auto view = converter::split_rows(tensor, 3);
+  EXPECT_EQ(view->shape(), (Shape{12, 2}));
+  std::vector<float> want(24);
+  std::iota(want.begin(), want.end(), 0.0F);
+  EXPECT_EQ(all_of(*view), want);
+  expect_origin(*view, 7, tensor, "row", 2);
+  tensor.n_read = 0;
+  (void)rows(*view, 4, 1);
+  EXPECT_EQ(tensor.n_read, 2u);
+}
+
+TEST(TensorViews, ValuesOverTheRootOfTheirNumberAndOnes) {
+  const Counted tensor({4});
+  EXPECT_EQ(all_of(*converter::over_root(tensor)), (std::vector<float>{0, 0.5F, 1, 1.5F}));
+  EXPECT_EQ(all_of(*converter::ones(3)), (std::vector<float>{1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace cria::test

@@ -286,6 +286,15 @@ TEST(MemoryPlan, AStepHasTheScratchOfTheLargestBlock) {
   c = three_kinds();
   c.kinds[0].flags |= format::flag::kOutputGate;
   EXPECT_EQ(running(64), kOthers + 64u * (72 + 24 + 20 + 60) * 4 + kTiles);
+  // Per-layer embeddings: what is embedded stays, and a layer's inputs and its gate may be what
+  // needs most.
+  c = three_kinds();
+  c.model.per_layer_width = 128;
+  EXPECT_EQ(running(64), kOthers + 64u * 64 * 4 + 64u * (72 + 24 + 20) * 4 + kTiles);
+  c.model.per_layer_width = 2000;
+  c.kinds[2].flags |= format::flag::kPerLayerInput;
+  const uint64_t gated_inputs = 64 * ((2048 - 128) + 2 * 60 * 4);
+  EXPECT_EQ(running(64), kOthers + gated_inputs + 64u * 64 * 4 + 64u * 2 * 2000 * 4);
 }
 
 // Moving keys and values has room in what running takes, however little that is.

@@ -113,7 +113,7 @@ class Bench {
  private:
   [[nodiscard]] Step step(std::span<const Row> rows) const {
     return {config_, kernels_, threads_, kExactBackend, {},      nullptr, shape_,
-            rows,    nullptr,  nullptr,  nullptr,       nullptr, nullptr};
+            rows,    nullptr,  nullptr,  nullptr,       nullptr, nullptr, nullptr};
   }
   // Queries are not written to.
   [[nodiscard]] attention::Attending attending(const float* q, float* out) const {
