@@ -102,18 +102,24 @@ constexpr TensorRole kMatrices[] = {TensorRole::kEmbedding,
                                     TensorRole::kPerLayerProjection,
                                     TensorRole::kPerLayerGate,
                                     TensorRole::kPerLayerOut};
-constexpr bool has_matrices_of(std::span<const BlockFormat> formats) {
-  for (const BlockFormat& format : formats) {
-    for (const TensorRow& row : format.rows) {
-      if (row.form != TensorForm::kMatrix) continue;
-      bool is_had = false;
-      for (const TensorRole role : kMatrices) is_had = is_had || role == row.role;
-      if (!is_had) return false;
-    }
+constexpr bool has_matrices_of(std::span<const TensorRow> rows) {
+  for (const TensorRow& row : rows) {
+    if (row.form != TensorForm::kMatrix) continue;
+    bool is_had = false;
+    for (const TensorRole role : kMatrices) is_had = is_had || role == row.role;
+    if (!is_had) return false;
   }
   return true;
 }
-static_assert(has_matrices_of(kMixerFormats) && has_matrices_of(kFeedForwardFormats));
+constexpr bool has_matrices_of(std::span<const BlockFormat> formats) {
+  for (const BlockFormat& format : formats) {
+    if (!has_matrices_of(format.rows)) return false;
+  }
+  return true;
+}
+static_assert(has_matrices_of(kMixerFormats) && has_matrices_of(kFeedForwardFormats) &&
+              has_matrices_of(kRowsBeforeLayers) && has_matrices_of(kRowsBehindLayers) &&
+              has_matrices_of(kRowsBehindFeedForward));
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {

@@ -251,8 +251,9 @@ std::string group_of(const TensorSpec& spec) {
   if (!spec.is_matrix()) return "norms, biases, rope";
   if (spec.role == TensorRole::kEmbedding) return "embedding";
   if (spec.role == TensorRole::kLmHead) return "output layer";
-  if (std::string_view(role_name(spec.role)).starts_with("per_layer_"))
+  if (std::string_view(role_name(spec.role)).starts_with("per_layer_")) {
     return "per-layer embeddings";
+  }
   for (const BlockFormat& block : kFeedForwardFormats) {
     for (const TensorRow& row : block.rows) {
       if (row.role == spec.role) return "feed-forward";

@@ -5,7 +5,8 @@
     scripts/models_table.py CRIA_CONVERT --check    compares it with docs/models.md, and the parameters with what the
                                                     publishers say
 
-The numbers of a config are those of the model's config.json on Hugging Face; no weights are needed for a plan.
+The numbers of a config are those of the model's config.json on Hugging Face, for granite-4.0-h-1b and Qwen3.5-0.8B those of
+public descriptions; no weights are needed for a plan.
 """
 
 import json

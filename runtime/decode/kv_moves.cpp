@@ -39,8 +39,9 @@ void copy_blocks(const KvCache& to, uint32_t to_slot, const KvCache& from, uint3
 void copy_kind(const cria_session& to, const cria_session& from, size_t kind, uint32_t n) {
   KvCache& cache = to.caches()[kind];
   if (kHasBlocks && cache.keeps == Keeps::kBlock) {
-    if (n != 0)
+    if (n != 0) {
       copy_blocks(cache, to.states.slot_at(n), from.caches()[kind], from.states.slot_at(n));
+    }
     return;
   }
   const uint32_t first = first_attended(to.model->config.kinds[kind], n);

@@ -109,8 +109,9 @@ const uint32_t* cria_tokens(const cria_session* session) {
 
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
-  if (cria::kHasBlocks && session->states.n_slots != 0)
+  if (cria::kHasBlocks && session->states.n_slots != 0) {
     position = cria::last_followed(*session, position);
+  }
   if (!cria::can_follow(*session, position)) return CRIA_FORGOTTEN;
   cria::cut(session, position);
   return CRIA_OK;

@@ -115,6 +115,13 @@ cria_config mapped_config(uint32_t n_threads) {
   return config;
 }
 
+cria_config read_config() {
+  cria_config config = mapped_config(1);
+  config.source_is_mapped = 0;
+  config.skip_checksums = 0;
+  return config;
+}
+
 // Guards what stays in the file where the file has it.
 void guard_staying(const Config& config, std::span<uint8_t> file, CountedPages* pages) {
   const auto directory = test::section_bytes(file, format::SectionKind::kTensorDirectory);
@@ -134,11 +141,8 @@ TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
       experts_config({format::NumberFormat::kF32, 0}, format::FileCompression::kKeepsLarge);
   const test::Bytes file = test::build_model(parts.view(), kSeed);
   const uint32_t token[] = {7};
-  cria_config read_config = mapped_config(1);
-  read_config.source_is_mapped = 0;
-  read_config.skip_checksums = 0;
   const test::MemorySource read(file);
-  test::TestSession plain(read, read_config);
+  test::TestSession plain(read, read_config());
   const std::vector<float> wanted = plain.all_logits(token);
   for (const uint32_t n_threads : {1U, 2U}) {
     test::MemorySource source(file, test::Access::kMap);
@@ -167,11 +171,8 @@ TEST(PerLayerTableInPlace, ATokenReadsARowForEachLayer) {
   test::mend_counts(&parts);
   const test::Bytes file = test::build_model(parts.view(), kSeed);
   const uint32_t token[] = {1007};
-  cria_config read_config = mapped_config(1);
-  read_config.source_is_mapped = 0;
-  read_config.skip_checksums = 0;
   const test::MemorySource read(file);
-  test::TestSession plain(read, read_config);
+  test::TestSession plain(read, read_config());
   const std::vector<float> wanted = plain.all_logits(token);
 
   test::MemorySource source(file, test::Access::kMap);

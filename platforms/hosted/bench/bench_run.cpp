@@ -32,6 +32,7 @@ void stand_behind(const ModelSession& model, std::span<const uint32_t> tokens, u
   if (n_held == depth) return;
   model.check(
       cria_prefill(model.workspace(), model.session(), tokens.data() + n_held, depth - n_held));
+  // Sessions planned without snapshots read it again.
   (void)cria_keep_snapshot(model.session(), cria_position(model.session()));
 }
 

@@ -50,11 +50,13 @@ int depth_of(std::string_view text) {
 }
 
 Json parse(const std::string& bytes, const std::string& where, const char* what) {
-  const std::string_view text = json_source(bytes).text;
+  const auto [text, end_of_wrong] = json_source(bytes);
   if (depth_of(text) > kMaxDepth) refuse(where, std::string("is nested too deep for ") + what);
-  const std::string fault = json_fault(bytes);
-  if (!fault.empty()) refuse(where, "is not JSON: " + fault + "; give " + what);
-  return Json::parse(text);
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || end_of_wrong != 0) {
+    refuse(where, "is not JSON: " + json_fault(bytes) + "; give " + what);
+  }
+  return json;
 }
 
 // Calls read, and throws what it throws with where in front.

@@ -16,7 +16,8 @@ class Engine::Impl {
   Impl(const ModelSession& model, const EngineOptions& options)
       : schemas_(model, options.max_schema_bytes),
         queue_(options.max_waiting, model.sessions().size()),
-        keeps_prefixes_(options.prefixes != nullptr || model.info().keeps_blocks != 0),
+        keeps_snapshots_(model.info().keeps_blocks != 0),
+        keeps_prefixes_(options.prefixes != nullptr || keeps_snapshots_),
         board_(model.sessions().size(), cria_context(model.session())),
         loop_(model, options, &queue_, &board_),
         thread_([this] { loop_.run(); }) {}
@@ -32,6 +33,7 @@ class Engine::Impl {
 
   const JsonSchemas schemas_;
   RequestQueue queue_;
+  const bool keeps_snapshots_;
   const bool keeps_prefixes_;
   StatusBoard board_;
 
@@ -58,6 +60,7 @@ void Engine::cancel(uint64_t id) { impl_->queue_.cancel(id); }
 SubmitResult Engine::has_room(size_t n_requests) { return impl_->queue_.has_room(n_requests); }
 
 bool Engine::keeps_prefixes() const { return impl_->keeps_prefixes_; }
+bool Engine::keeps_snapshots() const { return impl_->keeps_snapshots_; }
 
 const JsonSchemas& Engine::schemas() const { return impl_->schemas_; }
 

@@ -179,8 +179,9 @@ class Engine {
   // not ended, within one layer's time. Nothing happens for an id that has ended.
   void cancel(uint64_t id);
 
-  // Whether n_lead and n_turn of a request are of use.
+  // Whether n_lead of a request is of use, and n_turn.
   [[nodiscard]] bool keeps_prefixes() const;
+  [[nodiscard]] bool keeps_snapshots() const;
 
   // For schemas of requests, on any thread.
   [[nodiscard]] const JsonSchemas& schemas() const;

@@ -95,8 +95,9 @@ std::shared_ptr<CallGrammar> JsonSchemas::compile(const cria_call_order& order, 
   size_t n_needed = 0;
   cria_call_problem found = {};
   cria_status status = cria_call_grammar_required(vocabulary_, &order, &n_needed, &found);
-  if (status == CRIA_OK && !fits(n_needed, "the tools: their schemas take", problem))
+  if (status == CRIA_OK && !fits(n_needed, "the tools: their schemas take", problem)) {
     return nullptr;
+  }
   if (status == CRIA_OK) {
     auto made =
         std::make_shared<CallGrammar>(n_needed, vocabulary_, order, std::move(opened), &found);

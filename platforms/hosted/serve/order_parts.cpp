@@ -167,7 +167,9 @@ void put_conversation(const OrderContext& context, const RequestedConversation& 
   check_prompt(context, prompt);
   if (context.engine->keeps_prefixes()) {
     answer.n_lead = lead_of(context.text, asked.text, prompt.tokens);
-    if (context.text->thinks()) answer.n_turn = context.text->n_lasting(asked.text, prompt.tokens);
+  }
+  if (context.engine->keeps_snapshots() && context.text->thinks()) {
+    answer.n_turn = context.text->n_lasting(asked.text, prompt.tokens);
   }
   set_reading(context, asked, &answer, order);
   put_prompt(context, std::move(prompt), std::move(answer), order);
