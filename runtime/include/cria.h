@@ -147,7 +147,7 @@ typedef struct cria_model_info {
   uint8_t can_drop;        /* 0: cria_drop is CRIA_UNSUPPORTED */
   uint8_t pooling;         /* a cria_pooling of a model of embeddings; 0: the file says nothing */
   uint8_t unit_embeddings; /* cria_embed makes rows of length 1; so it does where pooling is 0 */
-  uint8_t keeps_blocks;    /* 1: sessions go back to snapshots alone (cria_keep_snapshot) */
+  uint8_t keeps_blocks;    /* 1: sessions go back only to snapshots (cria_keep_snapshot) */
   uint8_t reserved[8];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
@@ -304,7 +304,7 @@ typedef struct cria_config {
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
   uint8_t skip_checksums;   /* nonzero: chunks used in place are trusted and not read while loading,
                                neither for checksums nor for values */
-  uint8_t text_only;        /* nonzero: tokenizer and template alone; the data is not read, and such
+  uint8_t text_only;        /* nonzero: only tokenizer and template; the data is not read, and such
                                a model has no sessions */
   uint8_t reserved[5];
   /* Of a session. */
@@ -701,8 +701,8 @@ uint32_t cria_context(const cria_session* session);
 /* Forgets every token from position on (0: all). The kept part of the KV cache stays valid. There
  * are no logits until the next prefill.
  *
- * Where layers keep blocks of state (info.keeps_blocks) the session can go back to snapshots and
- * to 0 alone. It goes to the last of them that is not after position, and stays where it stands if
+ * Where layers keep blocks of state (info.keeps_blocks) the session can go back only to snapshots
+ * and to 0. It goes to the last of them that is not after position, and stays where it stands if
  * that is position. Read on from cria_position(session).
  * Errors:
  *   - CRIA_FORGOTTEN: the ring of a sliding-window model no longer holds what tokens at this
@@ -774,7 +774,7 @@ cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
-/* Save the first n_positions alone: the state after reading those tokens, without logits unless
+/* Save only the first n_positions: the state after reading those tokens, without logits unless
  * they are all tokens. The session stays as it is. Size is 0 when the session has fewer positions.
  * Errors:
  *   - CRIA_FORGOTTEN: as by cria_copy_prefix */

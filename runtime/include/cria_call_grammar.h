@@ -135,7 +135,7 @@ cria_status cria_call_grammar_forced(cria_call_grammar* grammar, const cria_call
  * a beginning of those that are forced. A marker that is a special token is that token; all else is
  * encoded as the tokenizer does. Where a choice follows, the last piece is left to be drawn: it may
  * be the beginning of a longer token. So n_tokens may be 0 where bytes are forced.
- *   - workspace: used by this call alone
+ *   - workspace: used only during this call
  *   - tokens: at most capacity
  * Errors: those of cria_encode. */
 cria_status cria_call_grammar_forced_tokens(cria_call_grammar* grammar,

@@ -56,7 +56,7 @@ cria_status cria_chat_required(const cria_session* session, const cria_chat_conf
 
 /* Makes a chat without messages.
  *   - memory: 64-byte aligned; it must not move
- *   - workspace: used by this call alone
+ *   - workspace: used only during this call
  * Errors:
  *   - CRIA_NO_TOKENIZER: the model has none
  *   - CRIA_NO_CHAT_TEMPLATE: the model has none
@@ -72,7 +72,7 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
 /* Sets whether the model thinks from the next question on, for templates with a switch for it. At
  * first it is CRIA_THINKING_DEFAULT. When it changes, the parts of the conversation that the
  * template then writes otherwise are read again.
- *   - workspace: used by this call alone
+ *   - workspace: used only during this call
  * Errors:
  *   - CRIA_INVALID_ARGUMENT: an answer is being made */
 cria_status cria_chat_set_thinking(cria_chat* chat, cria_workspace* workspace,
