@@ -51,7 +51,7 @@ function(cria_select_kernels out)
           list(APPEND endings "${ending}")
           separate_arguments(flags)
           # The sums of a block stay in registers only when its loops are unrolled, which -O2 does not do.
-          # A row's own level comes behind and wins.
+          # A row's own level comes after and wins.
           list(PREPEND flags "$<$<NOT:$<CONFIG:Debug>>:-O3>")
           set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${flags}")
         endif()

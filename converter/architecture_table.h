@@ -40,7 +40,7 @@ enum class TensorNames : uint8_t {
 // Which keys say whether positions attend to a sliding window.
 enum class WindowKeys : uint8_t {
   kNone,
-  kWindow,      // sliding_window alone
+  kWindow,      // only sliding_window
   kSwitch,      // use_sliding_window switches it on, from layer max_window_layers on
   kSwitchAll,   // use_sliding_window switches it on
   kSwitchEven,  // use_sliding_window switches it on in even layers below max_window_layers

@@ -38,7 +38,7 @@ constexpr unsigned kSlowdown = kIsSanitized ? 4 : 1;
 
 [[noreturn]] void fail(const char* what) {
   const int error = errno;
-  // Of fork alone.
+  // Only of fork.
   const char* const advice = error == EAGAIN ? "; end some processes, or raise ulimit -u" : "";
   throw ProgramError(ExitCode::kIo, std::string("cannot ") + what + ": " +
                                         hosted::system_error_text(error) + advice);

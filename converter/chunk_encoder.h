@@ -45,7 +45,7 @@ class ChunkEncoder {
   struct Input {
     std::span<const uint8_t> first;  // in blocks of their own, as the rest is unlike; may be empty
     std::span<const uint8_t> rest;
-    bool is_searched;  // for repetitions; else there are codes of single bytes alone
+    bool is_searched;  // for repetitions; else there are only codes of single bytes
   };
   // Makes the chunk one frame, if that takes no more bytes than this.
   void encode_as_frame(const Input& input, format::Compression compression, size_t most_bytes,

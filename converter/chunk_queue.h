@@ -54,7 +54,7 @@ class ChunkQueue {
   size_t batch_bytes_;                  // that are gathered
   std::vector<uint8_t> bytes_;          // grows to that; what is gathered, then what is free
   std::vector<Piece> pieces_;
-  size_t cut_end_ = 0;   // of the last piece: behind it the open plane's bytes that fill none yet
+  size_t cut_end_ = 0;   // of the last piece: after it the open plane's bytes that fill none yet
   size_t used_end_ = 0;  // of what is gathered
   PlaneValues values_ = {};
   bool is_stored_ = false;

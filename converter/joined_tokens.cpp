@@ -113,7 +113,7 @@ class Joining {
   std::vector<AddedToken> tokens_;
   TextTable places_;
   uint32_t next_id_;
-  size_t n_listed_ = SIZE_MAX;  // of tokens_, those behind which are mentioned
+  size_t n_listed_ = SIZE_MAX;  // of tokens_, those after which are mentioned
   size_t n_new_ = 0;
   RepeatedTexts repeated_;
 };

@@ -14,7 +14,7 @@ namespace cria::converter {
 // The model's own tokens, as far as added ones ask for them.
 struct BaseVocabulary {
   const TextTable& ids;  // by the tokens' texts
-  uint32_t end;          // the id behind the last
+  uint32_t end;          // the id after the last
 };
 
 // Joins the added tokens of a tokenizer's own file with those that the files beside it name. It

@@ -29,7 +29,7 @@ constexpr PythonNumber kPythonNumbers[] = {
     {"-Infinity", -std::numeric_limits<double>::infinity()},
 };
 
-// One that stands in a text, behind so many texts: keys and values.
+// One that stands in a text, after so many texts: keys and values.
 struct PlacedNumber {
   size_t n_texts;
   double value;
@@ -50,7 +50,7 @@ const PythonNumber* python_number(std::string_view text) {
   return found == std::end(kPythonNumbers) ? nullptr : found;
 }
 
-// Of more numbers than the values that are read, those behind stay.
+// Of more numbers than the values that are read, those after stay.
 void replace_python_numbers(std::string_view whole, size_t max_values, PlainJson* plain) {
   plain->text = whole;
   size_t n_texts = 0;

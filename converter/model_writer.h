@@ -34,7 +34,7 @@ class ModelWriter {
   // Fills a section named in the constructor; bytes must have the size given there.
   void write_section(format::SectionKind kind, std::span<const uint8_t> bytes);
 
-  // Adds a chunk behind those that are there.
+  // Adds a chunk after those that are there.
   void append_chunk(const EncodedChunk& chunk);
   // Bytes that chunks take in the file, which are there.
   [[nodiscard]] uint64_t stored_bytes(uint32_t first, uint32_t n) const;

@@ -369,7 +369,7 @@ void set_weights_of(const std::string& text, Options* options) {
             " is not one of: " + names_of([](NumberFormat) { return true; }));
 }
 
-// A folder whose name ends in a colon and a number is given with a scale behind it.
+// A folder whose name ends in a colon and a number is given with a scale after it.
 LoraRequest lora_request(const std::string& text) {
   const auto refuse_it = [&] {
     refuse("--lora " + shown(text) + " is not a folder; give FOLDER or FOLDER:SCALE");

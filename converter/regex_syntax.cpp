@@ -177,7 +177,7 @@ class RegexParser {
     return group;
   }
 
-  // Behind (?= or (?!, which begin there.
+  // After (?= or (?!, which begin there.
   uint32_t take_ahead(size_t begin, Ahead wanted, bool ignores_case) {
     const bool negated = wanted == Ahead::kIsNot;
     const std::string problem = "looking ahead at more than one character is not supported";

@@ -230,7 +230,7 @@ constexpr RoleName kRows[] = {
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
 
-// Whose names come before Llama's, behind its own.
+// Whose names come before Llama's, after its own.
 TensorNames base_of(TensorNames own) {
   switch (own) {
     case TensorNames::kDeepseekApart:

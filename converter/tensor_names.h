@@ -37,7 +37,7 @@ enum class Take : uint8_t {
 struct RoleName {
   TensorNames names;  // kLlama: where an architecture has no name of its own
   format::TensorRole role;
-  std::string_view name;  // in a layer, behind its number; '*': the number of a stack's matrix
+  std::string_view name;  // in a layer, after its number; '*': the number of a stack's matrix
   Take take = Take::kRows;
   // The layers that it is of; nullptr: all that have no row of their own.
   bool (*of)(const format::LayerKind&) = nullptr;
@@ -98,7 +98,7 @@ struct StoredForm {
   // Value heads of the delta rule lie so that those of a key head are as many apart as it has key
   // heads; else they follow each other.
   bool has_tiled_values = false;
-  uint32_t n_extra_layers = 0;  // behind the last one, for other tokens than the next: not read
+  uint32_t n_extra_layers = 0;  // after the last one, for other tokens than the next: not read
 };
 
 // Where a tensor stands: in the order of the file, which is the first's that has several.

@@ -84,7 +84,7 @@ bool is_known_extra(const std::string& name) {
   return is_buffer(name) || name == kLmHeadName || name == kEmbeddingName;
 }
 
-// Whether what the tensor belongs to is computed: the layers, what is before them and behind. Names
+// Whether what the tensor belongs to is computed: the layers, what is before them and after. Names
 // of a GGUF file that no role takes are its own.
 bool is_of_model(std::string_view name) {
   constexpr std::string_view kBegins[] = {

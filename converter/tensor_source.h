@@ -13,7 +13,7 @@ namespace cria::converter {
 [[nodiscard]] std::vector<uint64_t> stored_shape(const Config& config, const TensorSpec& spec,
                                                  const Recipe& recipe);
 
-// The tensor itself, rows of all matrices of a stack one behind the other.
+// The tensor itself, rows of all matrices of a stack one after the other.
 //   stored  those of the recipe's names, which have stored_shape and outlive the result
 //   views   gets what the result is made of, which has to outlive it, too
 [[nodiscard]] const SourceTensor* make_source(const Config& config, const TensorSpec& spec,

@@ -75,7 +75,7 @@ class PickedRows : public TensorView {
     return row / groups_.n * groups_.n_stored + groups_.first + in_group;
   }
 
-  // take(stored, at, n_run) for rows that lie one behind the other.
+  // take(stored, at, n_run) for rows that lie one after the other.
   template <typename Take>
   void for_runs(uint64_t first, size_t n, const Take& take) const {
     for (size_t at = 0; at < n;) {
@@ -223,7 +223,7 @@ class ReorderedRows : public TensorView {
   }
 
  private:
-  // take(stored, at, n_run) for rows [first, first + n) that lie one behind the other.
+  // take(stored, at, n_run) for rows [first, first + n) that lie one after the other.
   template <typename Take>
   void for_runs(uint64_t first, size_t n, const Take& take) const {
     uint64_t begin = 0;  // of a range

@@ -21,7 +21,7 @@ struct RowGroups {
   uint64_t n_paired;
 };
 
-// Rows of a matrix, or values of a vector, behind each other: {all, first, n, 0} is a range.
+// Rows of a matrix, or values of a vector, after each other: {all, first, n, 0} is a range.
 [[nodiscard]] std::unique_ptr<SourceTensor> pick_rows(const SourceTensor& whole,
                                                       const RowGroups& groups);
 [[nodiscard]] std::unique_ptr<SourceTensor> pick_rows(std::unique_ptr<SourceTensor> whole,
@@ -34,7 +34,7 @@ struct RowGroups {
   return pick_rows(std::move(tensor), {head_dim, 0, head_dim, head_dim});
 }
 
-// Columns [first, first + n) of each group of rows as rows, one group behind the other.
+// Columns [first, first + n) of each group of rows as rows, one group after the other.
 //   n_rows  of a group; divides those of whole
 [[nodiscard]] std::unique_ptr<SourceTensor> turn_columns(const SourceTensor& whole, uint64_t n_rows,
                                                          uint64_t first, uint64_t n);

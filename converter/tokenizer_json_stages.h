@@ -31,7 +31,7 @@ struct TokenizerStages {
   bool replaces_in_normalizer = false;  // spaces are U+2581 before added tokens are looked for
   bool prepends_in_normalizer = false;  // and a U+2581 stands before the text
   std::optional<uint32_t> begin_token;  // put before the text
-  std::optional<uint32_t> end_token;    // put behind it
+  std::optional<uint32_t> end_token;    // put after it
 };
 
 // Reads the stages of a whole tokenizer.json. Throws ProgramError that names what is unsupported.

@@ -64,7 +64,7 @@ class Builder {
     return members_[instruction.set][column] != instruction.negated;
   }
 
-  // Follows all that takes no character, the preferred first. A match cuts off what is behind it.
+  // Follows all that takes no character, the preferred first. A match cuts off what is after it.
   WordTransition step(const Places& places, size_t column) {
     constexpr size_t kCopiedAtOnce = 16;
     spend(places.size() / kCopiedAtOnce);

@@ -39,7 +39,7 @@ find quant runtime -name '*.h' -o -name '*.cpp' | LC_ALL=C sort |
     sed 's/#include <cria_\(call_grammar\|calls\|chat\|json\)\.h>/#include <cria.h>/' "$file" >"$out/src/$file"
   done
 
-# One public header: all of them, each behind a guard of its own.
+# One public header: all of them, each inside a guard of its own.
 sed '/^#include <cria\(_json\)\?\.h>$/d' runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h \
   runtime/include/cria_calls.h runtime/include/cria_call_grammar.h >"$out/cria.h"
 

@@ -9,7 +9,7 @@
 namespace cria::converter {
 
 struct CalibrationRequest {
-  bool feedback;                              // GPTQ's rounding; else scales alone are searched
+  bool feedback;                              // GPTQ's rounding; else only scales are searched
   std::optional<std::filesystem::path> file;  // of token ids; none: the model writes its own text
   std::optional<uint32_t> n_tokens;           // to be used at most; none: by the model's size
 };

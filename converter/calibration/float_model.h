@@ -30,7 +30,7 @@ struct TokenRow {
   uint32_t position;
   uint32_t token;
 };
-// The rows of sequences, one behind the other.
+// The rows of sequences, one after the other.
 [[nodiscard]] std::vector<TokenRow> rows_of(const TokenSequences& sequences);
 
 // Whether it computes models of this config: it has no per-layer embeddings, and keeps the keys and
@@ -59,7 +59,7 @@ class FloatModel {
   // Bytes that one takes.
   [[nodiscard]] static uint64_t bytes(const Config& config, const Rooms& rooms, size_t n_threads);
 
-  // The rows that go through from here on; those of a sequence stand in order, behind those before.
+  // The rows that go through from here on; those of a sequence stand in order, after those before.
   void set_rows(std::span<const TokenRow> rows);
   [[nodiscard]] size_t n_rows() const { return rows_.size(); }
 

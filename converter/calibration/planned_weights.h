@@ -26,7 +26,7 @@ class PlannedWeights {
   [[nodiscard]] const PlannedTensor& output_layer() const;
 
   [[nodiscard]] std::vector<float> vector(const PlannedTensor& tensor) const;
-  // n rows of a matrix; of a stack, those of all its matrices stand behind one another.
+  // n rows of a matrix; of a stack, those of all its matrices stand after one another.
   [[nodiscard]] std::vector<float> rows(const PlannedTensor& tensor, size_t first, size_t n) const;
   // A matrix, of a stack that at index, [rows][cols].
   [[nodiscard]] std::vector<float> matrix(const PlannedTensor& tensor, uint32_t index = 0) const;

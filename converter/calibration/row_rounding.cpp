@@ -33,7 +33,7 @@ struct ColumnBlock {
   float* changes;       // [n][16], of values, negative
 };
 
-// Columns of a block in order, each column's error taken over by those behind it.
+// Columns of a block in order, each column's error taken over by those after it.
 template <class Grid>
 CRIA_LANES_INLINE void feed_columns(const ColumnBlock& block, const uint32_t* order,
                                     size_t group_size, const float* scales, float* weights,
@@ -355,7 +355,7 @@ void RowRounding::sweep(bool improves_codes) {
           is_nl, block, group_size, importance_.data() + first, improves_codes, values_.data() + at,
           scales_.data() + (part * n_groups + first / group_size) * kLanes, working_.data() + at);
     }
-    // The last sweep leaves scales alone that it has been at.
+    // The last sweep does not change scales that it has set.
     spread(basis_.hessian, first, n, improves_codes ? 0 : first / kTile, working_.data());
   }
 }

@@ -18,7 +18,7 @@ struct SelfTextRequest {
   uint64_t seed;
 };
 
-// Each sequence begins with the BOS token, or where the model has none with a random token; behind
+// Each sequence begins with the BOS token, or where the model has none with a random token; after
 // an end token comes such a beginning again. Weights are rounded to bf16 and the KV cache to int8,
 // which is what they take in memory: all layers at once. The same arguments give the same tokens on
 // every machine. Calls progress(tokens done, all) now and then. Throws ProgramError.

@@ -14,7 +14,7 @@ namespace cria::converter {
 //   a       [n][n], symmetric; only its lower triangle is read
 //   turned  [n][n], overwritten
 // False when a is not positive definite, as far as f32 can tell. Sums are f32, in an order that
-// depends on n alone. Cost: 2/3 n^3 multiplications; two more matrices of its size while it runs.
+// depends only on n. Cost: 2/3 n^3 multiplications; two more matrices of its size while it runs.
 [[nodiscard]] bool inverse_factor(hosted::ThreadPool* pool, const std::vector<float>& a, size_t n,
                                   PanelMatrix* turned);
 

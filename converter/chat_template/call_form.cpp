@@ -31,7 +31,7 @@ constexpr const char* kOtherArguments = R"({"kq2x": "vq2x"})";
 
 std::string trimmed(const std::string& text) { return std::string(without_blanks(text)); }
 
-// What stands before what, and behind it.
+// What stands before what, and after it.
 std::string before(const std::string& text, size_t at) { return text.substr(0, at); }
 std::string behind(const std::string& text, size_t at) { return text.substr(at); }
 
@@ -101,7 +101,7 @@ class CallsShown {
     const auto cut = [&](const std::string& text) {
       const size_t n = std::min(behind_answer.size(), shared_end(*texts[0], text));
       size_t end = cut_behind(text, text.size() - n);
-      // The first behind the calls: some templates write more of a text that is empty.
+      // The first after the calls: some templates write more of a text that is empty.
       const size_t said = last_of(text, {kName, kOtherName, kSecondValue, kOtherValue});
       const size_t turn = turn_end.empty() ? std::string::npos : text.find(turn_end, said);
       end = std::min(end, turn);
@@ -225,13 +225,13 @@ bool read_python(const std::string& shown, CallForm* form) {
   return true;
 }
 
-// A header and arguments: what stands before the name and behind the arguments is of all calls or
+// A header and arguments: what stands before the name and after the arguments is of all calls or
 // of each, which two calls tell.
 struct Framed {
   std::string front;  // before the first header
   std::string begin;  // before each
-  std::string end;    // behind each
-  std::string back;   // behind the last
+  std::string end;    // after each
+  std::string back;   // after the last
 };
 Framed framed(const std::string& front, const std::string& back, const std::string& between) {
   const size_t n = cut_behind(front, front.size() - shared_end(front, between));
@@ -315,7 +315,7 @@ bool read_tagged(const ShownCalls& shown, CallForm* form) {
   const std::string key_end = one.substr(key + n_key, value - key - n_key);
   const std::string between_values = one.substr(value + n_value, second - value - n_value);
   const std::string rest = behind(one, last + n_value);
-  // What ends a value begins what stands behind the last one, what begins a key ends the header.
+  // What ends a value begins what stands after the last one, what begins a key ends the header.
   const size_t n_end = cut_before(between_values, shared_begin(between_values, rest));
   const std::string key_begin = behind(between_values, n_end);
   if (n_end == 0 || trimmed(key_begin).empty() || !header.ends_with(key_begin)) return false;

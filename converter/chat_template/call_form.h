@@ -26,7 +26,7 @@ struct CallForm {
   }
 };
 
-// A list of the format: each text with a zero byte behind it.
+// A list of the format: each text with a zero byte after it.
 [[nodiscard]] std::string call_list(const std::vector<std::string>& texts);
 
 // The bytes of ChatString::kCallFormat; empty where the model neither calls nor thinks, or how it

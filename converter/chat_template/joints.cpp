@@ -148,8 +148,8 @@ class JointFinder {
     return unit.right == ChatUnit::kUser && dialogue.messages[unit.message].content.empty();
   }
 
-  // The joints around a question without a text, of which behind has both: what stands behind it is
-  // what stands behind one with a text. False: it is not.
+  // The joints around a question without a text, of which behind has both: what stands after it is
+  // what stands after one with a text. False: it is not.
   [[nodiscard]] bool split_around(Taken* before, Taken* behind) const {
     constexpr uint32_t kLeftHasText = format::kChatHasText << format::kChatLeft;
     constexpr uint32_t kRightHasText = format::kChatHasText << format::kChatRight;
@@ -201,7 +201,7 @@ class JointFinder {
   void make_rules(const Pair& pair, const Joints& joints) {
     uint32_t varying = 0;
     for (const auto& [places, joint] : joints) varying |= places ^ joints.begin()->first;
-    // What is left out between both matters, and a text is left out beside calls alone
+    // What is left out between both matters, and a text is left out only beside calls
     // (quant/text/chat_template_check.cpp).
     uint32_t always = 0;
     for (const auto& [places, joint] : joints) always |= places & format::kChatLeftOutHere;

@@ -22,7 +22,7 @@ void find_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
 // more place, so that it is refused: that of which the others lose least.
 void narrow_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
 
-// Joins rules that differ by their units alone.
+// Joins rules that differ only by their units.
 void merge_rules(StoredTemplate* stored);
 
 }  // namespace cria::converter

@@ -167,14 +167,14 @@ const Known kKnown[] = {
        (*form)[CallString::kCallEnd] = "\n```" + token("tool", "call", "end");
        (*form)[CallString::kEnd] = token("tool", "calls", "end");
      }},
-    // Command R+: the prompt asks for a list behind a word.
+    // Command R+: the prompt asks for a list after a word.
     {{"json-formatted list of actions", "tool_name"},
      false,
      [](CallForm* form) {
        set_json(form, {"Action: ```json\n"}, "\n```");
        set_keys(form, {"tool_name"}, {"parameters"});
      }},
-    // Qwen3-Coder's tags, and those of templates that tell of them alone.
+    // Qwen3-Coder's tags, and those of templates that tell only of them.
     {{"<function=", "<parameter=", "<tool_call>"},
      false,
      [](CallForm* form) {
@@ -207,7 +207,7 @@ const Known kKnown[] = {
        set_json(form, {}, "");
        form->flags = format::kCallsBare;
      }},
-    // Granite 3: a list behind a marker.
+    // Granite 3: a list after a marker.
     {{"<|tool_call|>"}, false, [](CallForm* form) { set_json(form, {"<|tool_call|>"}, ""); }},
     // LFM2: Python's calls between markers that its template does not name; it begins as this.
     {{"List of tools: "},

@@ -116,7 +116,7 @@ std::vector<Dialogue> text_samples(bool switches_thinking) {
   for (const char* more :
        {"SUAU", "UAUA", "SUAUA", "UAUAU", "SUAUAUA", "UAUAUAU", "UUAAU", "UAUSUA", "SUASU", "SUSAU",
         "UAAS", "UAAA", "SUAAS", "UASA", "SUUA", "SAUA", "UAAU", "UAAUA", "AUAU",
-        // Behind those that tell what stands around a question.
+        // After those that tell what stands around a question.
         "B", "SB", "BA", "SBA", "UAB", "SUAB", "BAU", "SBAU", "SBAUA", "UABA", "SUABA"}) {
     orders.emplace_back(more);
   }

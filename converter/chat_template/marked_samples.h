@@ -17,7 +17,7 @@ namespace cria::converter {
 // The mark without that white space.
 [[nodiscard]] std::string mark_of(char letter, size_t message);
 
-// What stands before and behind a mark: more newlines than a template writes in a row, which it may
+// What stands before and after a mark: more newlines than a template writes in a row, which it may
 // take away, and white space of another kind.
 inline constexpr std::string_view kBeforeMark = "\n\n\n\n\n\n\n\v";
 inline constexpr std::string_view kBehindMark = "\t\n\n\n\n\n\n\n";

@@ -170,7 +170,7 @@ class PatternFinder {
     std::vector<Slot> slots = {{at, at + arguments.size(), format::kChatSlotArguments}};
     add_slots(text, begin, at, kName, format::kChatSlotName, &slots);
     add_slots(text, begin, std::min(end, text.size()), kId, format::kChatSlotId, &slots);
-    // Behind arguments the same id may be the result's.
+    // After arguments the same id may be the result's.
     if (text.find(kResultId) == std::string::npos && has_result) {
       std::erase_if(slots, [at](const Slot& slot) { return slot.begin > at; });
     }
@@ -199,7 +199,7 @@ class PatternFinder {
     };
     std::vector<Around> ways;
     if (front + back == (*gaps0)[1]) ways.push_back({"", "", between});
-    // What stands between two belongs to the one before, to both or to the one behind.
+    // What stands between two belongs to the one before, to both or to the one after.
     for (size_t n_shared = 0; n_shared <= between.size(); ++n_shared) {
       for (size_t n = 0; n + n_shared <= between.size(); ++n) {
         const std::string behind = between.substr(0, n);

@@ -96,7 +96,7 @@ def filter_system_calls(library):
 
 
 def give_up_system_calls():
-    """From here on no file, process or connection can be made. Whether the kernel sees to that, or limits alone."""
+    """From here on no file, process or connection can be made. Whether the kernel sees to that, or only limits."""
     library = load_libseccomp() if sys.platform == "linux" else None
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -397,7 +397,7 @@ def answer(value):
 
 
 def lines():
-    """Of standard input, by read alone."""
+    """Of standard input, only by read."""
     rest = b""
     while piece := os.read(0, 1 << 16):
         *whole, rest = (rest + piece).split(b"\n")

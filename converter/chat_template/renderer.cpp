@@ -122,7 +122,7 @@ TemplateInput input_of(const Probe& probe, bool opens_turn, const CalendarDate& 
   return {messages.dump(), "null", variables.dump(), opens_turn, date};
 }
 
-// Texts and roles alone; nullopt: there is more.
+// Only texts and roles; nullopt: there is more.
 std::optional<Probe> probe_of(const TemplateInput& input) {
   const json messages = json::parse(input.messages);
   if (!json::parse(input.tools).is_null()) return std::nullopt;

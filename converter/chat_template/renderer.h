@@ -104,7 +104,7 @@ class TemplateRenderer {
   // more than the limits; then no other one follows.
   [[nodiscard]] std::vector<Rendering> render(std::span<const TemplateInput> inputs) const;
   [[nodiscard]] Rendering render(const TemplateInput& input) const;
-  // Of texts alone; date_string is given where the date is not the template's. What depends on more
+  // Only of texts; date_string is given where the date is not the template's. What depends on more
   // than the conversation is an error here. Throws as the others do.
   [[nodiscard]] Rendering render(const Probe& probe, bool opens_turn,
                                  const CalendarDate& date = kTemplateDate) const;

@@ -14,7 +14,7 @@ namespace cria::converter {
 [[nodiscard]] std::string without_end(const std::string& text, const std::string& end);
 [[nodiscard]] std::string without_begin(const std::string& text, const std::string& begin);
 
-// The texts before, between and behind contents that stand in a text once and in this order;
+// The texts before, between and after contents that stand in a text once and in this order;
 // nullopt: they do not.
 using Gaps = std::vector<std::string>;
 [[nodiscard]] std::optional<Gaps> gaps_of(const std::string& text,

@@ -14,7 +14,7 @@ namespace cria::converter {
 // results; also tools.
 enum class Parts { kTexts, kCalls, kAll };
 
-// Out of order in every way that quant/text/chat_order.h tells, most of them in one way alone.
+// Out of order in every way that quant/text/chat_order.h tells, most of them in only one way.
 [[nodiscard]] std::vector<Dialogue> disordered_dialogues(Parts parts, bool switches_thinking);
 
 }  // namespace cria::converter

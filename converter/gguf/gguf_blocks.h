@@ -1,4 +1,4 @@
-// The number types of GGUF tensors: rows of blocks, each of some values behind scales of their own.
+// The number types of GGUF tensors: rows of blocks, each of some values after scales of their own.
 //
 // Half floats are written d and m; 4-bit codes q; the values of a block are numbered from 0.
 //   Q4_0   32 values   d, q[16]: value i is d * (q - 8); byte i has value i in its low half and

@@ -15,7 +15,7 @@ enum class Need { kRequired, kOptional };
 
 // What a value of config.json is called here: the list of what is read, and of how errors name it.
 struct NumberKey {
-  const char* gguf;  // behind "<architecture>."
+  const char* gguf;  // after "<architecture>."
   const char* config;
   Need need;
 };
@@ -314,7 +314,7 @@ class ConfigWriter {
     for (const NumberKey& count : kDeltaCounts) copy_count(count);
     config_["linear_value_head_dim"] =
         inner_size_by("linear_value_head_dim", key("ssm.time_step_rank"));
-    // Older files have the interval alone.
+    // Older files have only the interval.
     if (metadata_.has(key(kRecurrent))) {
       add_layer_types(kRecurrent, architecture_.row().other_layer, "full_attention");
     }
@@ -564,7 +564,7 @@ class ConfigWriter {
     if (type == "yarn") add_yarn(*factor);
   }
 
-  // llama.cpp multiplies by it whatever the type is; a config has it of some types alone.
+  // llama.cpp multiplies by it whatever the type is; a config has it only of some types.
   void refuse_attention_factor() const {
     const std::string name = key(kAttentionFactor);
     if (metadata_.number(name).value_or(1) != 1) {

@@ -68,7 +68,7 @@ bool ends_turns(std::string_view text) {
   return std::find(std::begin(kTurnEnds), std::end(kTurnEnds), text) != std::end(kTurnEnds);
 }
 
-// Tokens of Phi-3 that keep the white space behind them.
+// Tokens of Phi-3 that keep the white space after them.
 constexpr std::string_view kKeepSpace[] = {"<unk>", "<s>", "<|endoftext|>"};
 
 class TokenizerReader {
@@ -145,7 +145,7 @@ class TokenizerReader {
     return otherwise < tokens_->size() ? otherwise : format::kNone;
   }
 
-  // A file does not say which tokens take the white space behind them. llama.cpp knows Phi-3 by its
+  // A file does not say which tokens take the white space after them. llama.cpp knows Phi-3 by its
   // name, but not those that were tuned and named anew.
   [[nodiscard]] bool strips_space(std::string_view kind) const {
     std::string name = metadata_.text("general.name").value_or("");

@@ -96,7 +96,7 @@ struct Kind {
   bool in_layers;
 };
 
-// Puts tensors one behind the other.
+// Puts tensors one after the other.
 class Placer {
  public:
   Placer(const InputFile& file, Llama2cFile* result, uint64_t offset)

@@ -23,7 +23,7 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kModelPrefix = "base_model.model.";
 constexpr uint64_t kMaxRank = 1 << 14;  // no less than the widest matrices gain from
 
-// The two factors of a module, as their tensors are called behind its name.
+// The two factors of a module, as their tensors are called after its name.
 struct FactorNames {
   std::string_view right;  // [rank][n_cols] of a linear layer, [rank][n_rows] of an embedding
   std::string_view left;

@@ -103,7 +103,7 @@ class MergedCheckpoint : public Checkpoint {
   // What the base has by this name, or for both names of a matrix that is stored once.
   [[nodiscard]] const SourceTensor* base_of(const std::string& name) const;
   [[nodiscard]] bool has_ties() const;
-  // Those of name and of the one that is tied to it, too, where the adapter leaves that alone.
+  // Those of name and of the one that is tied to it, too, where the adapter does not change that.
   std::vector<Change*> changes_of(const LoraAdapter& adapter, const std::string& name);
   void check_target(const LoraAdapter& adapter, const std::string& name,
                     const std::vector<uint64_t>& shape) const;

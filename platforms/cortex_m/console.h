@@ -26,7 +26,7 @@ void print(const First& first, const Second& second, const Rest&... rest) {
 
 // Takes a word off the front of text, up to a blank.
 [[nodiscard]] std::string_view take_word(std::string_view* text);
-// Decimal, or hexadecimal behind 0x; 0 when text is no number.
+// Decimal, or hexadecimal after 0x; 0 when text is no number.
 [[nodiscard]] uint64_t number_of(std::string_view text);
 
 }  // namespace cria::cortex_m

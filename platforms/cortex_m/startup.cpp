@@ -68,7 +68,7 @@ extern "C" [[gnu::naked, gnu::used]] void firmware_fault() {
 
 namespace {
 
-constexpr size_t kSystemVectors = 14;  // behind the stack and reset; interrupts stay off
+constexpr size_t kSystemVectors = 14;  // after the stack and reset; interrupts stay off
 
 struct VectorTable {
   uint32_t* stack;

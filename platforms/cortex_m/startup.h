@@ -13,7 +13,7 @@ inline constexpr uint32_t kStackPaint = 0xc51ac51a;
 // Places from the linker script; only their addresses mean something.
 extern "C" {
 extern const uint32_t firmware_code_begin[];
-extern const uint32_t firmware_code_end[];  // behind the first values of variables
+extern const uint32_t firmware_code_end[];  // after the first values of variables
 // Stack and variables.
 extern uint32_t firmware_variables_begin[];
 extern uint32_t firmware_variables_end[];

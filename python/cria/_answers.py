@@ -44,7 +44,7 @@ class Forbidden:
         self._logits: Any = None
 
     def look(self) -> None:
-        """Before a token is drawn: that may make room in the context, behind which there are no logits to be had."""
+        """Before a token is drawn: that may make room in the context, after which there are no logits to be had."""
         self._logits = lib.cria_logits(self._engine.host.session)
 
     def _has(self, token: int) -> bool:
@@ -181,7 +181,7 @@ def _keep_common(engine: Engine, tokens: list[int]) -> list[int]:
     n_kept = next((i for i, token in enumerate(held) if token != tokens[i]), len(held))
     if lib.cria_reset(session, n_kept) != s.Status.CRIA_OK:  # a sliding window's ring has gone on
         check(lib.cria_reset(session, 0))
-    # The same prompt again reads its last token alone; of layers' state a snapshot is needed there.
+    # The same prompt again reads only its last token; of layers' state a snapshot is needed there.
     lib.cria_keep_snapshot(session, len(tokens) - 1)
     return tokens[lib.cria_position(session):]
 
@@ -239,6 +239,6 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             yield text
         if why:
             return
-        # Nothing is forced behind a token that was drawn and stands alone.
+        # Nothing is forced after a token that was drawn and stands alone.
         may_go_on = guide is not None and (not is_drawn or len(made) > 1)
         unread, made = made, guide.forced() if may_go_on else []

@@ -45,7 +45,7 @@ class Model:
     BusyError.
 
     path: a .cria file of cria-convert. context: positions; None: what the file plans. threads: None: the machine's fast
-    cores. kv: "int8", "k8v4" or "f32"; "auto" is int8, and f32 behind f32 weights. backend: "auto", "exact" or "xnnpack".
+    cores. kv: "int8", "k8v4" or "f32"; "auto" is int8, and f32 with f32 weights. backend: "auto", "exact" or "xnnpack".
     prefill_chunk: tokens read at once. max_text_bytes: longest text encoded in one piece. mapped: False reads the file
     rather than mapping it: then it may be changed meanwhile, but its weights take memory. exact_context: when a
     conversation outgrows the context, what stays is read again (slow, the bits of a conversation that began there).

@@ -196,7 +196,7 @@ class Conversation:
         return f"tool {blamed + 1} ({name_of(json.loads(self._tools[blamed]))!r}): "
 
     def encode(self, engine: Engine) -> tuple[list[int], bytes]:
-        """Its tokens, and the template's text behind the last message."""
+        """Its tokens, and the template's text after the last message."""
         workspace, conversation = engine.host.workspace, ctypes.byref(self.struct)
         refusal = lib.cria_chat_refusal(workspace, conversation)
         if refusal:

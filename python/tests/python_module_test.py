@@ -730,7 +730,7 @@ def interrupt(*_):
             signal.setitimer(signal.ITIMER_REAL, gap)
         raise KeyboardInterrupt
 
-def interrupted(use, seconds):  # n_times, at random within the time that it takes and a little behind it
+def interrupted(use, seconds):  # n_times, at random within the time that it takes and a little after it
     global n_left, gap
     try:
         try:

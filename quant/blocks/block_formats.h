@@ -109,7 +109,7 @@ namespace of_model {
 using format::LayerKind;
 using format::ModelScalars;
 
-// Rates of all tables, one set behind the other.
+// Rates of all tables, one set after the other.
 inline constexpr Size kRopeRates = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
   uint32_t n = 0;
   for (const format::RopeTable& table : m.rope_tables) {
@@ -174,7 +174,7 @@ inline constexpr size_t kLayerParts = 5;
   }
 }
 
-// Rows outside the layers: those before and behind them. Their kind is all zero.
+// Rows outside the layers: those before and after them. Their kind is all zero.
 inline constexpr size_t kModelParts = 2;
 inline constexpr format::LayerKind kOutsideLayers = {};
 [[nodiscard]] constexpr std::span<const TensorRow> model_part(size_t part) {

@@ -1,4 +1,4 @@
-// Why a file is refused, in words: "d_model"_reason. Firmware says it by the status alone.
+// Why a file is refused, in words: "d_model"_reason. Firmware says only the status.
 #pragma once
 
 #include <cstddef>

@@ -145,7 +145,7 @@ StepMemory lay_out_step(const Config& config, const PlanInput& input, Carver* ca
 [[nodiscard]] uint32_t state_slots(const Config& config, uint32_t n_snapshots);
 inline constexpr uint32_t kMoreSlots = 2;         // than snapshots
 inline constexpr uint64_t kSlotObjectBytes = 8;   // of a session, a slot's record
-inline constexpr uint32_t kDefaultSnapshots = 2;  // behind a system's text and the last question
+inline constexpr uint32_t kDefaultSnapshots = 2;  // after a system's text and the last question
 
 // The state of a kind's layers: its parts, each [layers of the kind][n_heads][n_positions] rows.
 struct StateLayout {

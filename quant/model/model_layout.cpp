@@ -16,7 +16,7 @@ using format::TensorRole;
 
 constexpr MatrixFormat kVectorFormat = {NumberFormat::kF32, 0};
 
-// Rows before the layers, of the parts of each layer (or of each kind), then of those behind.
+// Rows before the layers, of the parts of each layer (or of each kind), then of those after.
 size_t part_count(size_t n_layers) { return n_layers * kLayerParts + kModelParts; }
 
 // Whose rows a part has: a layer's or kind's number; n_layers outside the layers.

@@ -2,7 +2,7 @@
 // chunks. Which matrix has which of the formats that the config counts, the directory says;
 // whatever else it says follows from here, for writer and reader alike.
 //
-// Canonical order: that of quant/blocks/block_formats.h, the layers one behind the other.
+// Canonical order: that of quant/blocks/block_formats.h, the layers one after the other.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct TensorSpec {
 class TensorWalk {
  public:
   explicit TensorWalk(const Config& config) : config_(config) {}
-  // The next tensor, a matrix in this format; false behind the last.
+  // The next tensor, a matrix in this format; false after the last.
   [[nodiscard]] bool next(MatrixFormat matrix_format, TensorSpec* spec);
   // Goes on at place index, at most tensor_count.
   void go_to(uint32_t index);
@@ -74,7 +74,7 @@ struct TensorKind {
 class TensorKinds {
  public:
   explicit TensorKinds(const Config& config);
-  // The next; false behind the last.
+  // The next; false after the last.
   [[nodiscard]] bool next(TensorKind* kind);
 
  private:

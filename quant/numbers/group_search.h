@@ -119,7 +119,7 @@ struct NlGrid {
 };
 
 // What a weight's squared error counts, whether that counts in a least-squares scale too, and
-// whether the weight alone says it, wherever in its group it is.
+// whether only the weight says it, wherever in its group it is.
 //
 // By its size: plain squared error favours the many small weights of a group; this costs a trained
 // model less (docs/numerics.md has the perplexities).

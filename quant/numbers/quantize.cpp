@@ -18,7 +18,7 @@ constexpr float kInt8Factors[] = {1.0f, 0.98f, 0.96f, 0.93f, 0.90f, 0.86f, 0.80f
 
 constexpr size_t kLargestGroup = 128;
 
-// The next of n weights that are left, zeros in the lanes behind them.
+// The next of n weights that are left, zeros in the lanes after them.
 CRIA_LANES_INLINE void load_part(const float* weights, size_t n, Lanes* part) {
   if (n >= kLanes) return load(weights, part);
   *part = Lanes{};

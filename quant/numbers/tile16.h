@@ -1,7 +1,7 @@
 // Layout tile16: how every matrix is stored, in the file and in memory, on every target.
 //
 // A matrix has rows outputs and cols inputs. 16 output rows make a tile; rows pad to 16 with
-// zeros. A matrix is one plane of codes and, for integers, one plane of scales behind it:
+// zeros. A matrix is one plane of codes and, for integers, one plane of scales after it:
 //
 //   codes  [tiles][...]      scales [tiles][...]
 //

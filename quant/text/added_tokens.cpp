@@ -157,7 +157,7 @@ AddedTokens::Agreement AddedTokens::extend(const AddedSearch& search, uint32_t t
 uint32_t AddedTokens::find_text(Tokens tokens, const AddedSearch& search, size_t offset,
                                 size_t* match_end) const {
   const size_t length = token_text(tokenizer_, tokens.front()).size();
-  // How far a token before those left, and one behind them, agree with the text. What is between
+  // How far a token before those left, and one after them, agree with the text. What is between
   // them agrees as far as both: so the first and the last are looked at first.
   const Agreement nothing = {0, offset, 0};
   Agreement low = nothing;
@@ -171,7 +171,7 @@ uint32_t AddedTokens::find_text(Tokens tokens, const AddedSearch& search, size_t
       *match_end = reached.place;
       return reached.n_of_mark > 0 ? kNone : token;
     }
-    // Of a text that ends here the token is a continuation, and comes behind it.
+    // Of a text that ends here the token is a continuation, and comes after it.
     const bool is_before = reached.place < search.text.n_bytes &&
                            byte_value(token_text(tokenizer_, token)[reached.depth]) <
                                byte_value(byte_at(search, reached));

@@ -58,7 +58,7 @@ const char* check_rules(const ChatTemplate& chat) {
   const uint32_t may_be_left_out = bit_of(ChatUnit::kThinking) | bit_of(ChatUnit::kText) |
                                    bit_of(ChatUnit::kCall) |
                                    (moves_system ? bit_of(ChatUnit::kSystem) : 0);
-  // A text is left out beside calls alone: where messages begin does not depend on it.
+  // A text is left out only beside calls: where messages begin does not depend on it.
   constexpr uint32_t kHasCalls = format::kChatHasCalls << format::kChatRight;
   for (size_t i = 0; i < chat.header.n_rules; ++i) {
     const ChatRule rule = chat_rule(chat, i);
@@ -83,7 +83,7 @@ bool has_zero(std::span<const char> text) {
   return std::find(text.begin(), text.end(), '\0') != text.end();
 }
 
-// Whether behind every zero byte stands one of the letters, most of them at most.
+// Whether after every zero byte stands one of the letters, most of them at most.
 bool slots_hold(std::span<const char> text, std::string_view letters, uint32_t most) {
   uint32_t n = 0;
   for (size_t i = 0; i < text.size(); ++i) {

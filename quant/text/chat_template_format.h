@@ -123,14 +123,14 @@ enum class ChatValueForm : uint8_t {
   kBare = 2,          // a text as it is
   kQuoted = 3,        // a text as it is, in "
   kSingleQuoted = 4,  // ... in '
-  // Of ChatStyle::kTool alone:
+  // Only of ChatStyle::kTool:
   kTags = 5,     // kChatSlotFunction as quant/text/tool_tags.h prints it
   kMembers = 6,  // kChatSlotFunction as quant/text/tool_members.h prints it
 };
 inline constexpr uint8_t kChatValueForms = 7;
 inline constexpr uint8_t kChatEscapes = 1;   // JSON's strings have no character past U+007F
-inline constexpr uint8_t kChatTight = 2;     // no space behind , and :
-inline constexpr uint8_t kChatOwnLists = 4;  // of kTags alone, which has no other flag
+inline constexpr uint8_t kChatTight = 2;     // no space after , and :
+inline constexpr uint8_t kChatOwnLists = 4;  // only of kTags, which has no other flag
 inline constexpr uint8_t kKnownChatValueFlags = 3;
 inline constexpr uint8_t kMostChatIndent = 8;
 inline constexpr uint8_t kMostChatDepth = 8;
@@ -158,7 +158,7 @@ inline constexpr size_t kChatStyles = 7;
 // it out. Where there is no question it stands nowhere.
 inline constexpr uint32_t kChatSystemInLast = 1 << 0;
 inline constexpr uint32_t kChatDropThinking = 1 << 1;  // of an assistant's content only what is
-                                                       // behind the last "</think>" counts
+                                                       // after the last "</think>" counts
 inline constexpr uint32_t kChatDropNewlines = 1 << 2;  // ... without newlines at its beginning
 // Conversations that are refused:
 inline constexpr uint32_t kChatNeedsIds = 1 << 3;  // with a call or result without name or id
@@ -166,7 +166,7 @@ inline constexpr uint32_t kChatNoTwins = 1 << 4;   // without tools, in which a 
                                                    // came before
 inline constexpr uint32_t kChatNoTwinsWithTools = 1 << 5;  // the same, with tools
 // With kChatDropThinking, that have a "</think>" in an answer that is the last message; with this
-// one in any answer behind the user's last message.
+// one in any answer after the user's last message.
 inline constexpr uint32_t kChatTurnKeepsThinking = 1 << 6;
 // With tools a user's message with the text of the last one has its place of the last question.
 inline constexpr uint32_t kChatTwinsAreLast = 1 << 7;

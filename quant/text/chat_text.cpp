@@ -98,7 +98,7 @@ Text without_thinking(const ChatTemplate& chat, Text content) {
 
 // Slots -----------------------------------------------------------------------------------------
 
-// Calls visit(text, slot) for the parts of a string: text before each slot, and behind the last one
+// Calls visit(text, slot) for the parts of a string: text before each slot, and after the last one
 // with slot 0.
 template <typename Visit>
 void visit_slots(Text text, const Visit& visit) {
@@ -394,7 +394,7 @@ const char* reason_of(const char* reason, const Conversation& c) {
 
 const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   const size_t n = c.messages.size();
-  size_t last = n;  // behind the user's last message
+  size_t last = n;  // after the user's last message
   while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
   if (has_flag(chat, c.tools.empty() ? format::kChatNoTwins : format::kChatNoTwinsWithTools)) {
     for (size_t i = 0; i + 1 < last; ++i) {

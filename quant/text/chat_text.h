@@ -74,7 +74,7 @@ struct ChatPosition {
   uint32_t call;
 };
 
-// A joint and the unit behind it, or where units are left out the last of them.
+// A joint and the unit after it, or where units are left out the last of them.
 struct ChatStep {
   ChatPosition left;  // the unit before
   ChatPosition right;
@@ -87,13 +87,13 @@ class ChatWalk {
  public:
   // Begins before the first unit of a message that begins_at holds for.
   ChatWalk(const ChatTemplate& chat, const Conversation& conversation, size_t first_message = 0);
-  // False behind kOpen and kEnd, and where a conversation goes on.
+  // False after kOpen and kEnd, and where a conversation goes on.
   bool next(ChatStep* step);
   // The next unit, with the places (of quant/text/chat_template_format.h) of the joint before it,
   // whether there is a rule for it or not, and how it is passed.
   bool peek(ChatPosition* right, uint32_t* where) const;
   void pass(const ChatPosition& right, bool leaves_out);
-  // Behind the last step, in a conversation that goes on: the last unit.
+  // After the last step, in a conversation that goes on: the last unit.
   [[nodiscard]] ChatPosition left() const { return left_; }
   // Why next gave false before the end; null: no joint was missing.
   [[nodiscard]] const char* refusal() const { return refusal_; }
@@ -133,7 +133,7 @@ void put_chat_text(const ChatTemplate& chat, const Conversation& c, ChatSink* si
 // Writes the last joint.
 void put_last_joint(const ChatTemplate& chat, const Conversation& c, ChatSink* sink);
 
-// Whether a rule can be that of a joint behind a unit of a conversation, whatever follows; of one
+// Whether a rule can be that of a joint after a unit of a conversation, whatever follows; of one
 // without a message, whatever follows but a first system message.
 [[nodiscard]] bool may_follow(const Conversation& c, const format::ChatRule& rule,
                               format::ChatUnit left);

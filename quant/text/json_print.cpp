@@ -27,7 +27,7 @@ uint32_t hex_of(char c) {
   return lower >= 'a' && lower <= 'f' ? static_cast<uint32_t>(lower - 'a' + 10) : kNoHex;
 }
 
-// Behind the string that begins at at; 0: it is none.
+// After the string that begins at at; 0: it is none.
 size_t string_end(Text text, size_t at) {
   if (at >= text.size() || text[at] != '"') return 0;
   for (++at; at < text.size(); ++at) {
@@ -82,14 +82,14 @@ size_t word_end(Text text, size_t at) {
   return 0;
 }
 
-// Behind the string, number or word at at; 0: it is none.
+// After the string, number or word at at; 0: it is none.
 size_t scalar_end(Text text, size_t at) {
   if (at >= text.size()) return 0;
   if (text[at] == '"') return string_end(text, at);
   return text[at] == '-' || is_digit(text[at]) ? number_end(text, at) : word_end(text, at);
 }
 
-// Behind a valid value.
+// After a valid value.
 size_t value_end(Text text, size_t at) {
   uint32_t depth = 0;
   do {
@@ -343,7 +343,7 @@ void Printer::number(Text text) {
                                               : -static_cast<int>(first - point - 1));
   constexpr int kLeastShift = -3;
   constexpr int kMostShift = 16;
-  const auto behind = [&](int n) {  // the place behind the first n digits
+  const auto behind = [&](int n) {  // the place after the first n digits
     size_t at = first;
     for (int seen = 0; seen < n; ++at) seen += mantissa[at] != '.' ? 1 : 0;
     return at;

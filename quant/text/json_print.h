@@ -29,7 +29,7 @@ class TextSink {
 class JsonMembers {
  public:
   explicit JsonMembers(std::span<const char> object);
-  // False behind the last. The key is as it was written, with its quotes.
+  // False after the last. The key is as it was written, with its quotes.
   bool next(std::span<const char>* key, std::span<const char>* value);
 
  private:

@@ -210,7 +210,7 @@ class Writer {
   size_t n_ = 0;
 };
 
-// Puts a starter and the marks behind it together. A mark joins it unless one that is left stands
+// Puts a starter and the marks after it together. A mark joins it unless one that is left stands
 // between them and has as high a class. The marks that are left go to out if there is one.
 struct Joined {
   uint32_t starter;

@@ -35,7 +35,7 @@ inline constexpr uint32_t kStartState = 1;
 enum class SplitBehavior : uint32_t {
   kIsolated = 0,            // each is a piece
   kMergedWithPrevious = 1,  // a match that does not follow a match joins the text before it
-  kMergedWithNext = 2,      // a match that no match follows joins the text behind it
+  kMergedWithNext = 2,      // a match that no match follows joins the text after it
   kContiguous = 3,          // neighbouring matches are one piece
 };
 

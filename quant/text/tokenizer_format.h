@@ -11,7 +11,7 @@
 //   uint32_t added_tokens[n_added]      tokens matched in text before anything else; ascending by
 //                                       first byte, then longest first, then ascending by bytes
 //   uint8_t  text[text_bytes]           the tokens' bytes
-//   uint8_t  pre_tokenizer[pre_tokenizer_bytes]  of kStages alone
+//   uint8_t  pre_tokenizer[pre_tokenizer_bytes]  of kStages only
 // (quant/text/pre_tokenizer_format.h) The section ends with the last that is there; bytes that
 //   alignment leaves are zero.
 //
@@ -69,7 +69,7 @@ inline constexpr uint8_t kTokenSpecial = 1 << 0;     // control token: decodes t
 inline constexpr uint8_t kTokenByte = 1 << 1;        // one raw byte of a character
 inline constexpr uint8_t kTokenAdded = 1 << 2;       // in added_tokens
 inline constexpr uint8_t kTokenStripLeft = 1 << 3;   // added token that swallows space before it
-inline constexpr uint8_t kTokenStripRight = 1 << 4;  // ... behind it
+inline constexpr uint8_t kTokenStripRight = 1 << 4;  // ... after it
 inline constexpr uint8_t kTokenNormalized = 1 << 5;  // added token matched after the others, in
                                                      // text with its prepended U+2581 and its
                                                      // spaces turned into U+2581 (SentencePiece)

@@ -2,7 +2,7 @@
 // left out answers CRIA_UNSUPPORTED, and the linker drops its code. Hosts build everything.
 //
 // The numbers come from the options CRIA_WITH_* of CMake, always as 0 or 1. Code asks for these
-// constants; what cannot even be named without a feature is behind #if CRIA_WITH_*.
+// constants; what cannot even be named without a feature is after #if CRIA_WITH_*.
 #pragma once
 
 #include "quant/format/built_in.h"

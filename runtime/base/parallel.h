@@ -14,7 +14,7 @@ namespace cria {
 // Who works: the calling thread, or up to n_tasks of the hook's.
 struct Threads {
   uint32_t n_tasks;                // >= 1
-  cria_parallel_for parallel_for;  // null: the calling thread alone
+  cria_parallel_for parallel_for;  // null: only the calling thread
   void* context;
 };
 
@@ -110,7 +110,7 @@ class alignas(64) StretchLeft {
  private:
   static constexpr int kEndShift = 16;
 
-  // The claim alone is shared: who waits for the tasks sees what they wrote.
+  // Only the claim is shared: who waits for the tasks sees what they wrote.
   bool take(bool is_first, size_t* part) {
     uint32_t left = left_.load(std::memory_order_relaxed);
     for (;;) {

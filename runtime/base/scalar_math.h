@@ -1,4 +1,4 @@
-// exp, logarithm, sine and cosine from IEEE arithmetic alone: libm's differ from platform to
+// exp, logarithm, sine and cosine only from IEEE arithmetic: libm's differ from platform to
 // platform, these do not. SIMD kernels repeat exp step by step.
 #pragma once
 

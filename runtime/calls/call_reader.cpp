@@ -25,7 +25,7 @@ std::string_view name_at_front(std::string_view text) {
   return part_of(text, 0, n);
 }
 
-// The first part of a marker: from its first blank on others come behind blanks or none.
+// The first part of a marker: from its first blank on others come after blanks or none.
 std::string_view first_part(std::string_view marker) {
   return part_of(marker, 0, marker.find_first_of(" \n\t\r"));
 }
@@ -374,7 +374,7 @@ void CallReader::value_byte(char c, const Writer* out) {
 bool CallReader::has_begun() const {
   if (n_name_ > 0 || role_ != Role::kOther) return true;
   if (place_ != CallPlace::kStart && place_ != CallPlace::kBegin) return false;
-  // What stands there is no name where it goes on behind a blank.
+  // What stands there is no name where it goes on after a blank.
   const bool may_have_blanks = state_ != State::kHeader || !marker(CallString::kNameBegin).empty();
   const std::string_view name = without_blanks(text());
   return may_have_blanks || std::none_of(name.begin(), name.end(), is_call_blank);

@@ -1,4 +1,4 @@
-// One call, read byte by byte from behind the marker that starts it.
+// One call, read byte by byte from after the marker that starts it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr size_t kMostNameBytes = 128;
 inline constexpr size_t kMostIdBytes = 64;
 inline constexpr size_t kMostHeaderBytes = 256;  // of a header, or a key
 
-// What a call stands behind.
+// What a call stands after.
 enum class CallPlace : uint8_t {
   kStart,  // kStart of the form
   kBegin,  // kCallBegin of the form
@@ -36,7 +36,7 @@ class CallReader {
 
   // kMore, kWhole or kFail. With out, the arguments are written, and kUndecided is left to say
   // that the type of a value hangs on bytes that are missing.
-  //   ahead  c and what comes after it; of use with out alone
+  //   ahead  c and what comes after it; of use only with out
   Step step(char c, const Ahead& ahead, const Writer* out);
 
   // Whether the call is whole where the model ends its answer here; then end writes what is left.

@@ -237,7 +237,7 @@ bool only_byte(Walk* walk, char* byte) {
   return is_found;
 }
 
-// state: receives what is behind.
+// state: receives what is after.
 Status find_forced(const Masks& masks, std::span<char> text, uint64_t* state, size_t* n_bytes) {
   *n_bytes = 0;
   for (;;) {

@@ -261,7 +261,7 @@ uint8_t RuleMaker::end_block() {
   return text(without_blanks_behind(form_.text(CallString::kEnd)), after_);
 }
 
-// A list from its bracket on; first is a rule that was reserved for what is behind a call in it.
+// A list from its bracket on; first is a rule that was reserved for what is after a call in it.
 uint8_t RuleMaker::in_list(uint8_t first, uint8_t call) {
   const uint8_t close = text("]", end_block());
   if (may_repeat()) {
@@ -303,7 +303,7 @@ uint8_t RuleMaker::functions(Place place) {
   return fork({alone, list});
 }
 
-// From behind kCallBegin on.
+// From after kCallBegin on.
 uint8_t RuleMaker::header(uint8_t arguments) {
   const std::string_view begin = form_.text(CallString::kArgumentsBegin);
   const uint8_t open = begin.empty() ? blanks(arguments) : text(begin, arguments);
@@ -334,7 +334,7 @@ uint8_t RuleMaker::named() {
   return call;
 }
 
-// Behind what starts calls.
+// After what starts calls.
 uint8_t RuleMaker::calls() {
   switch (form_.kind) {
     case CallKind::kNoCalls:
@@ -531,7 +531,7 @@ const char* check_grammar_form(const CallFormat& form, bool must_call) {
     return "has values whose end may be a part of JSON";
   }
   if (form.kind != CallKind::kNamed && form.kind != CallKind::kTagged) return nullptr;
-  // What may stand behind a name, or an id before one.
+  // What may stand after a name, or an id before one.
   for (const CallString string : {CallString::kArgumentsBegin, CallString::kIdBegin,
                                   CallString::kKeyBegin, CallString::kCallEnd, CallString::kEnd}) {
     const std::string_view text = form.text(string);

@@ -19,7 +19,7 @@ bool contains_bare(const CallFormat& form, std::string_view bytes) {
   constexpr char kParenthesis = '(';
   const bool is_python = form.kind == format::CallKind::kPython;
   if (is_python && bytes.find(kParenthesis) != std::string_view::npos) return true;
-  // A name and its quotes, behind a brace.
+  // A name and its quotes, after a brace.
   const size_t brace = bytes.find('{');
   if (brace == std::string_view::npos) return false;
   const std::string_view rest = json::part_of(bytes, brace);

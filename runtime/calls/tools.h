@@ -38,7 +38,7 @@ class Tools {
   // The same of a parameter's schema.
   [[nodiscard]] ParameterKind kind_of_schema(uint32_t schema) const;
 
-  // Values of the text, json::kNone where there is none: the tool behind another, which begin with
+  // Values of the text, json::kNone where there is none: the tool after another, which begin with
   // the list itself; what has a tool's name and parameters; an object's member.
   [[nodiscard]] uint32_t next_tool(uint32_t tool) const;
   [[nodiscard]] uint32_t function_of(uint32_t tool) const;

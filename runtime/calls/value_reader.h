@@ -61,7 +61,7 @@ class Finder {
 enum class Style : uint8_t {
   kJson,
   kPython,     // strings in '', True, False, None, a comma at the end
-  kArguments,  // the same, from behind the ( of a call: key=value, ...)
+  kArguments,  // the same, from after the ( of a call: key=value, ...)
   kMarked,     // strings between marks or without, keys without quotes
   kPlain,      // a string of JSON, of which the characters are written
 };

@@ -19,7 +19,7 @@ inline constexpr uint32_t kMostClosing = 256;
 enum MessageMark : uint32_t {
   kAnswered = 1,  // said by the model, token by token, and in said as it was
   kCut = 2,       // of an answer: its last token was not read when it ended
-  kMoved = 4,     // exchanges were dropped from the context behind it, or for it
+  kMoved = 4,     // exchanges were dropped from the context after it, or for it
   kAllMarks = 7
 };
 
@@ -40,7 +40,7 @@ struct ChatMemory {
   uint32_t* next;           // [context] tokens to be read
   uint32_t* starts;         // [max_messages] where messages begin once what was planned is read
   uint32_t* said;           // [context + 1 + kMostClosing]
-  uint32_t* closing;        // [kMostClosing] the template's, behind an answer
+  uint32_t* closing;        // [kMostClosing] the template's, after an answer
 };
 
 // What the newest answer is at.
@@ -68,7 +68,7 @@ struct cria_chat {
   // The conversation.
   uint32_t n_messages;
   uint32_t n_text;        // bytes
-  uint32_t n_hidden;      // messages behind the others, which make way when an answer begins
+  uint32_t n_hidden;      // messages after the others, which make way when an answer begins
   uint32_t n_in_context;  // messages whose tokens are in said; 0: said is empty
   uint32_t n_said;
   uint32_t n_closing;

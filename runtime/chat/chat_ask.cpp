@@ -13,7 +13,7 @@ namespace {
 
 // Planning ---------------------------------------------------------------------------------------
 
-// Fills next with the messages behind a part of said; kNothingToSample when they give no token.
+// Fills next with the messages after a part of said; kNothingToSample when they give no token.
 Status encode_new(cria_chat* c, cria_workspace* w, ChatPart part) {
   c->n_next = 0;
   const std::span<const cria_message> view = view_of(*c, 0, c->n_messages);
@@ -39,7 +39,7 @@ void plan_behind(cria_chat* c, ChatPart part) {
   c->n_left_out = 0;
 }
 
-// Plans to read next behind what is left of a part of said without its first exchanges.
+// Plans to read next after what is left of a part of said without its first exchanges.
 Status plan_dropping(cria_chat* c, cria_workspace* w, ChatPart part, uint32_t n_exchanges) {
   cut_context(c, part);
   CRIA_TRY(drop_exchanges(c, w, n_exchanges));
@@ -50,7 +50,7 @@ Status plan_dropping(cria_chat* c, cria_workspace* w, ChatPart part, uint32_t n_
   return Status::kOk;
 }
 
-// Plans what has to be read for the newest message behind a part of said.
+// Plans what has to be read for the newest message after a part of said.
 Status plan_reading(cria_chat* c, cria_workspace* w, ChatPart part) {
   const uint32_t room = room_for_answer(*c);
   if (part.n_tokens == 0) return read_again(c, w, room, false);

@@ -22,7 +22,7 @@ constexpr uint32_t kLeastTextBytes = 8192;
 constexpr uint32_t kMostMessages = 1 << 20;
 constexpr uint32_t kMostTextBytes = 1 << 30;
 
-// The template's tokens behind an answer that no message can change, from the end token on that the
+// The template's tokens after an answer that no message can change, from the end token on that the
 // model says or would have said: it is left out when an answer is stopped, and what follows it
 // always is.
 Status find_closing(cria_chat* c, cria_workspace* w, cria_thinking thinking) {
@@ -30,7 +30,7 @@ Status find_closing(cria_chat* c, cria_workspace* w, cria_thinking thinking) {
   c->thinking = thinking;
   c->n_closing = 0;
   c->has_closing = false;
-  // What the template changes is read again behind every answer.
+  // What the template changes is read again after every answer.
   if (!chat_keeps_answers(model.tokenizer, model.chat_template,
                           static_cast<ChatThinking>(thinking))) {
     return Status::kOk;

@@ -30,7 +30,7 @@ void erase_messages(cria_chat* c, uint32_t first, uint32_t end);
 // memory for it.
 [[nodiscard]] bool add_message(cria_chat* c, uint32_t role, const char* text, size_t n_bytes);
 
-// Hides the messages from first on: they stay in memory behind the others.
+// Hides the messages from first on: they stay in memory after the others.
 void hide_messages(cria_chat* c, uint32_t first);
 
 void show_messages(cria_chat* c);

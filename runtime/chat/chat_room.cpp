@@ -123,7 +123,7 @@ uint32_t n_to_drop(const cria_chat& c, ChatPart part, uint64_t n_tokens, uint32_
 namespace {
 
 // Fills next with the messages but those of the first n_left_out exchanges, and what was answered
-// so far. kContextFull when they and room do not fit. A turn is opened behind them unless later
+// so far. kContextFull when they and room do not fit. A turn is opened after them unless later
 // messages are to follow.
 Status encode_all(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t n_left_out,
                   uint32_t room) {

@@ -39,10 +39,10 @@ void note_dropped(cria_chat* c, uint32_t n_exchanges);
 [[nodiscard]] bool can_drop(const cria_chat& c, ChatPart part);
 
 // Drops the first n exchanges, which are in said. What closes the last answer in it is unread then,
-// as other tokens behind it: they are read without the dropped ones in sight.
+// as other tokens after it: they are read without the dropped ones in sight.
 Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n);
 
-// How few of the oldest exchanges make room behind a part for n_tokens if they are dropped, and
+// How few of the oldest exchanges make room after a part for n_tokens if they are dropped, and
 // more of them while that leaves less than spare; 0 where the newest one would have to go too.
 [[nodiscard]] uint32_t n_to_drop(const cria_chat& c, ChatPart part, uint64_t n_tokens,
                                  uint32_t spare);

@@ -86,7 +86,7 @@ bool marks_hold(const StoredMessage& m) {
 }
 
 // Whether a chat can have saved these messages: the texts are as long as they say, the system's
-// comes first, and those in the context begin one behind the other among its tokens.
+// comes first, and those in the context begin one after the other among its tokens.
 bool messages_hold(const SavedHeader& h, const uint8_t* messages, uint64_t n_said) {
   uint64_t n_text = 0;
   uint32_t position = 0;

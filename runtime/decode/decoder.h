@@ -25,7 +25,7 @@ void hidden_rows(cria_workspace* w, size_t first, size_t n, float* hidden);
 void finish_embedding(const Step& s, const Weights& weights, const Row& row, float* x);
 // Cosines and sines of every RoPE table's angles: [rows] of each table its cosines, then its sines.
 void find_angles(const Step& s, float* cosines);
-// What a layer does to the rows, one behind the other.
+// What a layer does to the rows, one after the other.
 [[nodiscard]] Status mix(const Step& s, const Layer& layer);
 [[nodiscard]] Status feed_forward(const Step& s, const Layer& layer);
 // What comes last in layers of Gemma 4, by their number; others have no such tensors.

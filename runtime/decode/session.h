@@ -34,7 +34,7 @@ static_assert(sizeof(cria_session) <= cria::kSessionObjectBytes);
 
 namespace cria {
 
-// Whether layers keep blocks, and so go back to snapshots alone.
+// Whether layers keep blocks, and so go back only to snapshots.
 [[nodiscard]] inline bool keeps_blocks(const Config& config) { return state_slots(config, 0) != 0; }
 
 // Whether rows may become those of other positions: what is learned of a position stays in them,

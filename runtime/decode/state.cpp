@@ -16,7 +16,7 @@ constexpr uint64_t kStateMagic = 0x3265746174737263;  // "crstate2"
 struct StateHeader {
   uint64_t magic;
   uint64_t fingerprint;  // of the model file
-  uint64_t checksum;     // XXH64 of everything behind the header
+  uint64_t checksum;     // XXH64 of everything after the header
   uint64_t random_state;
   uint32_t kv_format;
   uint32_t position;

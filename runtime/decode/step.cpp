@@ -92,7 +92,7 @@ Status check_entries(const cria_workspace& w, std::span<const cria_batch_entry> 
   return status;
 }
 
-// Fills the workspace's rows with what comes next, and moves the cursor behind it.
+// Fills the workspace's rows with what comes next, and moves the cursor after it.
 Chunk take_chunk(cria_workspace* w, std::span<const cria_batch_entry> entries, Cursor* at) {
   Chunk chunk = {*at, 0};
   uint32_t room = 0;  // of the session at hand, in rows of this chunk
@@ -143,8 +143,8 @@ bool wants_last(const cria_batch_entry& entry) {
   return entry.all_logits == nullptr && (!kHasEmbeddings || entry.hidden.instead_of_logits == 0);
 }
 
-// The session of an entry whose last logits alone are wanted keeps what its last row came to. So
-// its logits stay what they are until all of the step's rows are computed.
+// The session of an entry of which only the last logits are wanted keeps what its last row came
+// to. So its logits stay what they are until all of the step's rows are computed.
 void keep_last_rows(const cria_workspace& w, std::span<const cria_batch_entry> entries,
                     const Chunk& chunk) {
   const size_t width = w.model->scalars().d_model;

@@ -476,7 +476,7 @@ void Walk::step_property(Reading r, char byte) {
   const Property* const properties = schema_->properties + n.first_property;
   const auto text = [&](uint32_t i) { return schema_->part(properties[by_name[i]].name); };
   if (is_bare(r.frame)) {
-    // The quote behind a name stands for what is.
+    // The quote after a name stands for what is.
     const char end = name_end(r.frame);
     if (byte == '"' && end != '"') return;
     if (byte == end) byte = '"';
@@ -491,7 +491,7 @@ void Walk::step_property(Reading r, char byte) {
     return;
   }
   if (n_next_ == kMostReadings) return;
-  // The quote ends one name alone.
+  // The quote ends only one name.
   Frame next = object;
   next.index = by_name[r.first] + 1;
   const Property& property = properties[by_name[r.first]];

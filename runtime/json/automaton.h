@@ -20,12 +20,12 @@ inline constexpr uint16_t kNoFrame = 0xffff;
 enum class Phase : uint8_t {
   kValue,         // a value of node follows
   kSpaceOrValue,  // ... or one space before it
-  kFirstItem,     // behind [
-  kFirstName,     // behind {
-  kSpaceOrName,   // behind a comma
+  kFirstItem,     // after [
+  kFirstName,     // after {
+  kSpaceOrName,   // after a comma
   kName,
   kColon,
-  kBehind,    // behind a value
+  kBehind,    // after a value
   kWord,      // of true, false, null: place says which byte
   kDigits,    // node's
   kText,      // a string of node, or a free name
@@ -58,7 +58,7 @@ struct Frame {
   Kind kind;
   uint8_t depth;    // containers open
   uint8_t n_names;  // free names on the way to the root
-  uint8_t rule;     // behind it; kNeverRule: none, it is a part of a value
+  uint8_t rule;     // after it; kNeverRule: none, it is a part of a value
   uint8_t reserved[2];
 };
 static_assert(sizeof(Frame) == 16);
@@ -95,8 +95,8 @@ struct Reading {
 };
 static_assert(sizeof(Reading) == 56);
 
-// Readings and frames on the way along a token: the readings behind its first bytes, one list
-// behind the other.
+// Readings and frames on the way along a token: the readings after its first bytes, one list
+// after the other.
 class Walk {
  public:
   Walk(const Schema* schema, Reading* readings, uint32_t most_readings, Frame* frames,
@@ -120,8 +120,8 @@ class Walk {
   }
   void begin_document();
 
-  // From the readings behind n bytes to those behind one more; false, and nothing, when there are
-  // none. What was behind longer beginnings is forgotten.
+  // From the readings after n bytes to those after one more; false, and nothing, when there are
+  // none. What was after longer beginnings is forgotten.
   bool step(uint32_t n, char byte);
 
   [[nodiscard]] const Reading* readings(uint32_t n) const { return readings_ + levels_[n].first; }
@@ -137,25 +137,25 @@ class Walk {
     }
     level.n = n;
   }
-  // The bytes of special tokens are those of texts of rules alone, never of values.
+  // The bytes of special tokens are those of rules' texts, never of values.
   void walk_special(bool is_special) { is_special_ = is_special; }
   // The rule of text that nothing holds, at the document's beginning; false: there is none.
   [[nodiscard]] bool is_in_text(uint32_t* rule) const;
   // The document's beginning becomes that rule.
   void begin_rule(uint32_t rule);
-  // Whether it is text alone, in the middle of nothing that ends it.
+  // Whether it is only text, in the middle of nothing that ends it.
   [[nodiscard]] bool is_between_markers() const;
-  // Whether the document is in the middle of what ends free text behind n bytes, or behind it.
+  // Whether the document is in the middle of what ends free text after n bytes, or after it.
   [[nodiscard]] bool leaves_text(uint32_t n) const;
-  // Whether some string is there behind n bytes, and none ends with more of Rules::mark than a
+  // Whether some string is there after n bytes, and none ends with more of Rules::mark than a
   // byte.
   [[nodiscard]] bool stays_string(uint32_t n) const;
   // What was looked at so far: a reading and a byte, or a position of its pattern.
   [[nodiscard]] uint64_t n_steps() const { return n_steps_; }
   void add_steps(uint64_t n) { n_steps_ += n; }
-  // Whether the document may end behind n bytes.
+  // Whether the document may end after n bytes.
   [[nodiscard]] bool may_end(uint32_t n) const;
-  // Keeps what is behind n bytes alone; frames as few as are needed, readings dropped where they
+  // Keeps only what follows n bytes; frames as few as are needed, readings dropped where they
   // are too many.
   void save(uint32_t n, Reading* readings, uint32_t* n_readings, Frame* frames,
             uint32_t* n_frames) const;

@@ -21,7 +21,7 @@ namespace {
 #define CRIA_TIME CRIA_CLOCK ":[0-5][0-9](?:[.][0-9]{1,6})?(?:Z|[+-]" CRIA_CLOCK ")"
 #define CRIA_OCTET "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define CRIA_HEX "[0-9a-fA-F]"
-// Groups of an IPv6 address; up to n + 1 of them behind "::".
+// Groups of an IPv6 address; up to n + 1 of them after "::".
 #define CRIA_GROUP CRIA_HEX "{1,4}"
 #define CRIA_GROUPS(n) "(?:" CRIA_GROUP "(?::" CRIA_GROUP "){0," n "})?"
 #define CRIA_LABEL "[A-Za-z0-9](?:-?[A-Za-z0-9]){0,30}"

@@ -49,7 +49,7 @@ const TokenEntry* find_special(const MarkedTokens& marked, uint32_t token) {
   return found == end ? nullptr : found;
 }
 
-// Behind all bytes of a token; false when the walk does not go there.
+// After all bytes of a token; false when the walk does not go there.
 bool walk_bytes(Walk* walk, std::string_view bytes) {
   for (uint32_t i = 0; i < bytes.size(); ++i) {
     if (!walk->step(i, bytes[i])) return false;
@@ -197,7 +197,7 @@ bool MaskMaker::walk_pattern(const Reading& reading) {
   const PatternPools& pools = masks_.schema.pools;
   const Node& node = masks_.schema.nodes[reading.node];
   const Pattern& pattern = masks_.schema.patterns[node.pattern];
-  PositionSet sets[kMostTokenBytes + 1];     // behind the first bytes; nothing inside a character
+  PositionSet sets[kMostTokenBytes + 1];     // after the first bytes; nothing inside a character
   PositionSet next[kMostTokenBytes + 1];     // what those that are there can be followed by
   uint8_t n_read[kMostTokenBytes + 1] = {};  // characters
   const auto followers = [&](const PositionSet& set, uint32_t n_characters) {

@@ -1,4 +1,4 @@
-// A vocabulary walked along the readings of a state: which tokens can come, and what is behind one.
+// A vocabulary walked along the readings of a state: which tokens can come, and what is after one.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ struct Masks {
   uint32_t n_frames;
   KeptMask kept[kKeptMasks];
   uint64_t n_masks;
-  uint32_t* bits;  // of the masks kept, one behind the other
+  uint32_t* bits;  // of the masks kept, one after the other
   cria_json_stop_fn wants_stop;
   void* stop_context;
 };
@@ -61,7 +61,7 @@ struct Masks {
 [[nodiscard]] Walk walk_of(const Masks& masks);
 // The state's readings at the front of a walk. kBadState for what is none of this schema.
 [[nodiscard]] Status resume(const Masks& masks, const uint64_t* state, Walk* walk);
-// What is behind n bytes of a walk, as a state.
+// What is after n bytes of a walk, as a state.
 void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state);
 
 // Errors: kBadState, kCancelled; logits are then as they were.

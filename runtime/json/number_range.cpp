@@ -81,7 +81,7 @@ bool can_complete_whole(const NumberRange& range, const NumberState& s) {
   return false;
 }
 
-// Whether there is a number that begins so and has any digits behind these n_part ones.
+// Whether there is a number that begins so and has any digits after these n_part ones.
 bool can_complete_part(const NumberRange& range, const NumberState& s) {
   const uint64_t power = power_of_ten(kMostDigits - s.n_part);
   const Decimal first = {s.whole, s.part * power};

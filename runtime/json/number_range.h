@@ -1,4 +1,4 @@
-// Numbers between bounds, exactly: decimals of up to 18 digits before the point and behind it, and
+// Numbers between bounds, exactly: decimals of up to 18 digits before the point and after it, and
 // the automaton that writes one digit after the other where a number within the bounds can follow.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Decimal {
 enum class DecimalResult { kExact, kTooFine };
 
 // The magnitude of a number of JSON; kDigitsLimit for all that are larger than can be written.
-// kTooFine: digits further behind the point than the eighteenth.
+// kTooFine: digits further after the point than the eighteenth.
 [[nodiscard]] DecimalResult read_decimal(std::string_view number, Decimal* magnitude,
                                          bool* negative);
 
@@ -58,7 +58,7 @@ struct NumberState {
   uint8_t reserved[3];
 };
 
-// Whether the byte can come next, and then the state behind it.
+// Whether the byte can come next, and then the state after it.
 [[nodiscard]] bool step_number(const NumberRange& range, char byte, NumberState* state);
 [[nodiscard]] bool number_may_end(const NumberRange& range, const NumberState& state);
 

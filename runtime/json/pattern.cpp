@@ -206,7 +206,7 @@ bool PatternReader::add_named_class(uint32_t letter, bool negated) {
   return false;
 }
 
-// Behind a backslash, where no class follows.
+// After a backslash, where no class follows.
 Status PatternReader::escaped_character(uint32_t* character) {
   const size_t begin = at_;
   const uint32_t c = take();

@@ -63,7 +63,7 @@ struct Position {
 };
 
 struct Pattern {
-  PositionSet ends;       // behind which a text may end
+  PositionSet ends;       // after which a text may end
   PositionSet universal;  // read characters for ever, any but control characters and line ends
   uint32_t first_position;
   uint32_t n_positions;
@@ -99,7 +99,7 @@ struct PatternProblem {
                                   Pattern* pattern, bool* matches, PatternProblem* problem);
 
 [[nodiscard]] PositionSet pattern_start();
-// What can be read behind what was; those of it that a character fits: a step is both.
+// What can be read after what was; those of it that a character fits: a step is both.
 [[nodiscard]] PositionSet pattern_followers(const PatternPools& pools, const Pattern& pattern,
                                             const PositionSet& from);
 [[nodiscard]] PositionSet pattern_fitting(const PatternPools& pools, const Pattern& pattern,
@@ -107,7 +107,7 @@ struct PatternProblem {
 // Whether one of the characters can be read.
 [[nodiscard]] bool pattern_takes(const PatternPools& pools, const Pattern& pattern,
                                  const PositionSet& next, CharacterRange characters);
-// Positions behind which a text can end, at once or later; those that one of a set can follow.
+// Positions after which a text can end, at once or later; those that one of a set can follow.
 [[nodiscard]] PositionSet pattern_alive(const PatternPools& pools, const Pattern& pattern);
 [[nodiscard]] PositionSet pattern_before(const PatternPools& pools, const Pattern& pattern,
                                          const PositionSet& set);

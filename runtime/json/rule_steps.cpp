@@ -401,7 +401,7 @@ bool Walk::is_bare(uint16_t frame) const {
   }
 }
 
-// The first byte behind such a name.
+// The first byte after such a name.
 char Walk::name_end(uint16_t frame) const {
   static_cast<void>(frame);
   switch (style()) {

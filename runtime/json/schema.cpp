@@ -525,7 +525,7 @@ const NumberFormat* Compiler::number_format(const Found& found) const {
 
 // A format's pattern is made once, for all that have it.
 Status Compiler::read_format(const Found& found, Node* node) {
-  const uint32_t value = found.value[kFormat];  // behind its name
+  const uint32_t value = found.value[kFormat];  // after its name
   if (text_.kind(value) != '"') return refuse(value - 1, kNames[kFormat], "is not a string");
   if (number_format(found) != nullptr && (node->kinds & kString) == 0) return Status::kOk;
   const uint32_t format = find_format(text_.raw(value));
@@ -621,7 +621,7 @@ void Compiler::sort_names(const Node& node) {
   });
 }
 
-// Among the first n_sorted names, which are sorted, and those added behind them.
+// Among the first n_sorted names, which are sorted, and those added after them.
 Property* Compiler::find_property(const Node& node, uint32_t n_sorted, std::string_view name) {
   Property* const properties = schema_->properties + node.first_property;
   const uint32_t* const first = schema_->by_name + node.first_property;

@@ -70,7 +70,7 @@ enum class TagValue : uint32_t { kJson, kText, kTextOrNull };
 
 // In the order of the schema.
 struct Property {
-  TextPart name;  // as it is written, without the quote before it and with the one behind
+  TextPart name;  // as it is written, without the quote before it and with the one after
   uint32_t hash;  // of its characters
   uint32_t node;
   // The first required property from here on, of this object; its number of properties: none.
@@ -88,7 +88,7 @@ struct Schema {
   TextPart* literals;
   NumberRange* ranges;
   Pattern* patterns;
-  // Positions of a pattern from which a text of a length that is allowed can still end, behind so
+  // Positions of a pattern from which a text of a length that is allowed can still end, after so
   // many characters: up to the most of them or, where there is none, the fewest.
   PositionSet* alive;
   uint32_t* links;

@@ -11,7 +11,7 @@ namespace cria::json {
 // Appends a value of the schema to its texts. Errors: kTextTooLong, kUnsupported (a name twice).
 [[nodiscard]] Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part,
                                  Refusal* refusal);
-// Appends a name and the quote behind it.
+// Appends a name and the quote after it.
 [[nodiscard]] TextPart put_name(SchemaTables* tables, uint32_t value, uint32_t* hash);
 
 }  // namespace cria::json

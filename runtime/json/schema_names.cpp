@@ -9,12 +9,12 @@
 namespace cria::json {
 namespace {
 
-constexpr uint32_t kEnd = 0xffffffff;  // of a name, as a character that is behind none
+constexpr uint32_t kEnd = 0xffffffff;  // of a name, as a character that is after none
 constexpr uint32_t kBroken = kEnd - 1;
 constexpr uint32_t kMostItems = 1u << 16;  // that references pass, together
 constexpr const char* kPointsToNothing = "points to nothing";
 
-// The next character of a name and then the next; kEnd behind the last.
+// The next character of a name and then the next; kEnd after the last.
 class NameReader {
  public:
   explicit NameReader(std::string_view raw) : raw_(raw) {}
@@ -25,12 +25,12 @@ class NameReader {
   size_t at_ = 0;
 };
 
-// The same of the names in a reference, one behind the other.
+// The same of the names in a reference, one after the other.
 class PathReader {
  public:
   explicit PathReader(std::string_view raw) : raw_(raw) {}
 
-  // kEnd behind the last of a name; kBroken: an escape that is none.
+  // kEnd after the last of a name; kBroken: an escape that is none.
   uint32_t take() {
     uint32_t c = character();
     has_next_ = c == '/';
@@ -39,7 +39,7 @@ class PathReader {
     c = character();
     return c == '0' ? '~' : c == '1' ? '/' : kBroken;
   }
-  // Behind kEnd: whether another name follows.
+  // After kEnd: whether another name follows.
   [[nodiscard]] bool has_next() const { return has_next_; }
 
  private:
@@ -50,7 +50,7 @@ class PathReader {
     return c == '%' ? escaped() : c;
   }
 
-  // A character whose bytes are written in hexadecimal, behind the first percent sign.
+  // A character whose bytes are written in hexadecimal, after the first percent sign.
   uint32_t escaped() {
     char bytes[kMostUtf8Bytes];
     size_t n_bytes = 0;

@@ -104,7 +104,7 @@ Status Reader::close() {
   return Status::kOk;
 }
 
-// Called with the quote at hand; leaves what is behind the closing one.
+// Called with the quote at hand; leaves what is after the closing one.
 Status Reader::string() {
   ++counts_->n_strings;
   ++at_;

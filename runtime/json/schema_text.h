@@ -21,7 +21,7 @@ inline constexpr uint32_t kMostCountedLength = 1024;
 // A value in the order of the text; an object's members are a string and a value each.
 struct SchemaValue {
   uint32_t offset;  // of its first byte
-  uint32_t next;    // the value behind it and all that it contains
+  uint32_t next;    // the value after it and all that it contains
 };
 static_assert(sizeof(SchemaValue) == 8);
 
@@ -46,7 +46,7 @@ struct Refusal {
   std::string_view keyword;  // of the schema's text; empty: none
 };
 
-// Reads one JSON value with nothing but white space around it. values: null to count alone, else
+// Reads one JSON value with nothing but white space around it. values: null only to count, else
 // [counts->n_values]. Errors: kUnsupported, kTextTooLong.
 [[nodiscard]] Status read_schema_text(std::string_view text, SchemaValue* values,
                                       SchemaCounts* counts, Refusal* refusal);
@@ -79,7 +79,7 @@ class SchemaText {
 // The value of a hexadecimal digit; 16 of anything else.
 [[nodiscard]] uint32_t hex_value(uint32_t c);
 
-// Units of UTF-16 that are half a character: first halves, second halves, what is behind them.
+// Units of UTF-16 that are half a character: first halves, second halves, what is after them.
 inline constexpr uint32_t kFirstHigh = 0xd800;
 inline constexpr uint32_t kFirstLow = 0xdc00;
 inline constexpr uint32_t kBehindSurrogates = 0xe000;

@@ -139,7 +139,7 @@ using WeightedSumQ4 = void (*)(const WeightRows& w, const uint8_t* values,
 //
 // y[i] = ((x[i] - mean) * r) * weight[i] + bias[i], mean = sum(x) / n,
 // r = 1 / sqrt(sum((x - mean) * (x - mean)) / n + epsilon); both sums in lanes. y may be x.
-//   weight_bias  [2 * n], biases behind the weights
+//   weight_bias  [2 * n], biases after the weights
 using LayerNorm = void (*)(const float* x, const float* weight_bias, size_t n, float epsilon,
                            float* y);
 

@@ -4,7 +4,7 @@
 // Lanes is a type of the anonymous namespace of that file, so everything here gets internal linkage
 // (runtime/kernels/overrides.h says why that matters). It has:
 //   Lanes::all(x)                    x in every lane
-//   Lanes::load(p, n)                p[0..min(n, 16)), zeros behind; reads nothing else
+//   Lanes::load(p, n)                p[0..min(n, 16)), zeros after; reads nothing else
 //   Lanes::load_bytes(p, n)          the same for int8, as floats
 //   Lanes::load_nibbles(p, n, a, b)  min(n, 16) bytes' nibbles less 8, as floats: a low, b high
 //   Lanes::store(p, n, v)            writes p[0..min(n, 16)) and nothing else

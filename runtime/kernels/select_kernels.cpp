@@ -15,7 +15,7 @@ void override_scalar(Kernels* table, uint32_t /*isa_mask*/) {
 namespace {
 
 // The endings of the kernels' files that cmake/KernelFlags.cmake has for this processor, each with
-// a blank behind it.
+// a blank after it.
 constexpr std::string_view kBuiltEndings = CRIA_BUILT_KERNELS;
 
 consteval bool is_built(std::string_view ending) {

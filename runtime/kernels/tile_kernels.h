@@ -67,7 +67,7 @@ struct TileKernels {
   static constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 
   // Weights: quad(p, q, place) gives inputs 4q ... 4q + 3 of a group, scales those of kParts parts
-  // at p; a group's are scales_at(group, shift) bytes behind its tile's first. Codes of
+  // at p; a group's are scales_at(group, shift) bytes after its tile's first. Codes of
   // kGroupsOfBlock groups, each at a place, are in one block of kGroupBytes at p, with one scale.
   struct Int4 {
     using Dot = typename Part::Int4Dot;

@@ -22,7 +22,7 @@ Status check_gap(const uint8_t* gap, size_t n_bytes) {
   return any == 0 ? Status::kOk : Status::kCorrupt;
 }
 
-// The checksum of a stored chunk, the gap behind it, and its values.
+// The checksum of a stored chunk, the gap after it, and its values.
 Status check_stored(const uint8_t* bytes, const ChunkPlace& place, size_t gap, uint64_t checksum) {
   Xxh64 hash;
   bool holds = true;

@@ -26,14 +26,14 @@ struct ChunkScratch {
 }
 
 // Loads a chunk to destination, which has room for raw_bytes rounded up to 64: reads it and checks
-// its checksum and the gap behind it (kCorrupt), then decompresses it and checks its values
+// its checksum and the gap after it (kCorrupt), then decompresses it and checks its values
 // (kInvalidModel when it is not one zstd frame of raw_bytes, or a value is not allowed). scratch is
 // not used by stored chunks.
 [[nodiscard]] Status load_chunk(const cria_source& source, const FileIndex& index,
                                 const ChunkPlace& place, ChunkScratch* scratch,
                                 uint8_t* destination);
 
-// Checks a stored chunk where it is used. bytes is the mapped chunk; the gap behind it is mapped
+// Checks a stored chunk where it is used. bytes is the mapped chunk; the gap after it is mapped
 // too.
 [[nodiscard]] Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
                                           const ChunkPlace& place, const uint8_t* bytes);

@@ -69,7 +69,7 @@ class ChunkWalk {
 [[nodiscard]] Status offset_of_chunk(const cria_source& source, const FileIndex& index,
                                      uint32_t number, uint64_t* offset);
 
-// Bytes from a chunk's end to the next chunk, 0..63; none behind the last.
+// Bytes from a chunk's end to the next chunk, 0..63; none after the last.
 [[nodiscard]] uint32_t gap_behind(const FileIndex& index, uint32_t number, uint32_t stored_bytes);
 
 }  // namespace cria

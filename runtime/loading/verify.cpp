@@ -23,7 +23,7 @@ struct Verification {
   const cria_source* source;
   ConfigBytes* config;
   FileIndex index;
-  uint8_t* scratch;      // behind the config
+  uint8_t* scratch;      // after the config
   size_t scratch_bytes;  // the config included
   cria_progress progress;
   void* progress_context;

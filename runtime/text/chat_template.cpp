@@ -32,8 +32,8 @@ std::optional<Text> any_joint(const ChatTemplate& chat, ChatUnit left, ChatUnit 
   return std::nullopt;
 }
 
-// Where the text of a conversation can be cut, so that what stands before and behind is encoded
-// apart: behind a special token of the template, and before one.
+// Where the text of a conversation can be cut, so that what stands before and after is encoded
+// apart: after a special token of the template, and before one.
 class ChatCuts {
  public:
   ChatCuts(const Tokenizer& tokenizer, const AddedTokens& added, const ChatTemplate& chat)
@@ -48,7 +48,7 @@ class ChatCuts {
     return cut;
   }
 
-  // What is common to all joints that may stand behind a unit while a conversation goes on, up to
+  // What is common to all joints that may stand after a unit while a conversation goes on, up to
   // where all of them can be cut.
   struct Common {
     size_t n_bytes;  // 0: nothing
@@ -96,7 +96,7 @@ class ChatCuts {
   // The last place in a joint's first bytes where it can be cut.
   [[nodiscard]] size_t last_cut(const ChatRule& rule, size_t most) const {
     const Text text = chat_joint(chat_, rule);
-    // Behind the end nothing comes that could be encoded with it.
+    // After the end nothing comes that could be encoded with it.
     if (rule.right == bit_of(ChatUnit::kEnd) && text.size() <= most) return text.size();
     size_t cut = 0;
     visit_tokens(text, [&](const AddedMatch& match) {
@@ -116,7 +116,7 @@ class ChatCuts {
       if (may_follow(c, rule, left)) visit(rule);
     }
   }
-  // The last place, at most n, where all joints behind a unit can be cut.
+  // The last place, at most n, where all joints after a unit can be cut.
   [[nodiscard]] size_t shared_cut(const Conversation& c, ChatUnit left, size_t n) const {
     for (size_t before = n + 1; n != before && n > 0;) {
       before = n;
@@ -203,7 +203,7 @@ class ChatEncoder : public ChatSink {
   }
 
  private:
-  // What every continuation of the first messages has behind their last unit.
+  // What every continuation of the first messages has after their last unit.
   [[nodiscard]] ChatCuts::Common common_behind(ChatUnit left, size_t n_messages) const {
     Conversation known = conversation_;
     known.messages = known.messages.first(n_messages);
@@ -296,7 +296,7 @@ bool is_blank(Text text) {
 }
 
 // Goes through two conversations side by side, from the first message of each on: whether they have
-// the same units and joints as long as the shorter one goes. Of the first joint only what is behind
+// the same units and joints as long as the shorter one goes. Of the first joint only what is after
 // its first bytes counts. A model writes for itself the space that its template writes before
 // answers, where nothing opens a turn.
 struct Side {

@@ -86,7 +86,7 @@ size_t StageCutter::careful_walk(uint32_t stage, size_t begin, size_t end) {
   Failure& known = progress_[stage].failure;
   const uint16_t* const transitions = tables_.stages[stage].transitions;
   Failure stay = {kStartState, begin, begin};  // in the state in which the walk is
-  Failure longest = stay;                      // behind the match
+  Failure longest = stay;                      // after the match
   size_t match_end = begin;
   size_t place = begin;
   for (uint32_t state = kStartState; state != kDeadState;) {
@@ -110,7 +110,7 @@ size_t StageCutter::careful_walk(uint32_t stage, size_t begin, size_t end) {
   return match_end;
 }
 
-// Puts the first match at or behind begin into the stage's progress.
+// Puts the first match at or after begin into the stage's progress.
 void StageCutter::find_match(uint32_t stage, size_t begin, size_t end) {
   Progress& progress = progress_[stage];
   const uint16_t* const start =

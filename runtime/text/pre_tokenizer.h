@@ -37,7 +37,7 @@ class StageCutter {
   };
   struct Progress {
     size_t piece_end;
-    // The next match of the stage at or behind the end of the last piece, or two times the end of
+    // The next match of the stage at or after the end of the last piece, or two times the end of
     // the text the stage cuts; unknown where match_end is 0.
     size_t match_begin;
     size_t match_end;
@@ -70,7 +70,7 @@ class StageCutter {
 };
 
 // Where the word that starts at offset < text.n_bytes ends, for every kind but kStages; greater
-// than offset. Cost: linear in the word; text behind the word is read no further than one character
+// than offset. Cost: linear in the word; text after the word is read no further than one character
 // past it.
 [[nodiscard]] size_t word_end(format::PreTokenizer kind, const PrefixedText& text, size_t offset);
 

@@ -72,7 +72,7 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
 // Encodes what messages [first, messages.size()) of a conversation add to its tokens, whose earlier
 // messages are encoded already (first == 0: from the start). Template text is encoded with special
 // tokens recognised, contents without: a user cannot forge a control token. The tokens are those of
-// the whole text: with ChatEnd::kGoesOn the text behind the last special token of the template
+// the whole text: with ChatEnd::kGoesOn the text after the last special token of the template
 // stays for the call that follows, which begins with it.
 //   workspace  as for tokenizer_encode, and room for the text between two special tokens of the
 //              template and 32 bytes a message; 8-byte aligned
@@ -84,7 +84,7 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
                                  size_t* n_tokens);
 
 // Whether the tokens of an answer can stay where they are when the conversation goes on: the
-// template writes it the same way in history and behind the turn that it opened, and ends it with a
+// template writes it the same way in history and after the turn that it opened, and ends it with a
 // special token.
 [[nodiscard]] bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                       ChatThinking thinking);

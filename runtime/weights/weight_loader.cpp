@@ -23,7 +23,7 @@ void bind_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place, 
 namespace {
 
 // Where the tensors that stay in the file's layout lie: mapped, all of them or those that no
-// compression touches, or in the arena, which has places for kept tensors alone.
+// compression touches, or in the arena, which has places only for kept tensors.
 struct WeightPlaces {
   const uint8_t* mapped;  // the data section; null: not mapped
   uint64_t n_mapped_bytes;
@@ -179,7 +179,7 @@ void lay_out_weights(const Config& config, Carver* carver, Weights* weights) {
   weights->roles = &roles[n_kinds];
   weights->layers = {layers, config.layers.size()};
   weights->tensors = {tensors, n_tensors};
-  // A tied one stands behind all others.
+  // A tied one stands after all others.
   weights->lm_head = &tensors[n_tensors - (has_flag(config, format::kTiedEmbedding) ? 0 : 1)];
 }
 

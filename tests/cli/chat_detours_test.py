@@ -38,7 +38,7 @@ def settings(seed, max_tokens):
 
 
 def random_turns(random, files):
-    """Lines that are typed one behind the other: settings and whatever comes then, which may be refused."""
+    """Lines that are typed one after the other: settings and whatever comes then, which may be refused."""
     for _ in range(LINES):
         question, system, file = random.choice(QUESTIONS), random.choice(SYSTEMS), random.choice(files)
         line = random.choice((
@@ -52,10 +52,10 @@ class Kept(NamedTuple):
     """What is left of a conversation. Exchanges that leave a full context for what is taken back later do not come back: from
     there on what is taken back, and how, is told too."""
     told: tuple = ()  # turns, each with what was shown
-    before: tuple = ()  # for each exchange, what was told before it; None where exchanges left for it or behind it
+    before: tuple = ()  # for each exchange, what was told before it; None where exchanges left for it or after it
 
     def behind(self, turn, shown, saved):
-        """The same behind another turn."""
+        """The same after another turn."""
         *setting, line = turn
         name, _, argument = line.partition(" ")
         if "cria: error: " in shown or name in ("/jump", "/stats"):
@@ -86,7 +86,7 @@ class Kept(NamedTuple):
 
 class ChatDetours(unittest.TestCase):
     def talk(self, random, model, options, first, turns):
-        """What was shown behind each turn, and the end: a file, an answer, and the file behind it."""
+        """What was shown after each turn, and the end: a file, an answer, and the file after it."""
         files = [cli.folder() / f"end.{i}" for i in range(2)]
         turns = [*turns, (*settings(1, 12), f"/save {files[0]}"), ("Who are you?",), (f"/save {files[1]}",)]
         code, shown = cli.talk("--backend", "exact", *options, "--threads", random.choice((1, 1, 2, 3)), model_path=model,

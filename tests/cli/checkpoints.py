@@ -148,7 +148,7 @@ TRANSFORMER, POOLING, NORMALIZE = ({"idx": i, "name": str(i), "path": path, "typ
 
 
 def embedding(name, modules=(TRANSFORMER, POOLING, NORMALIZE), pooling=None, config=None, has_front=False, ends=True):
-    """The demo as a model of embeddings: tensors without "model.", an EOS behind each text, the files of sentence-transformers.
+    """The demo as a model of embeddings: tensors without "model.", an EOS after each text, the files of sentence-transformers.
     pooling: what 1_Pooling/config.json says besides the width."""
     tokenizer = json.loads((cli.DEMO / "tokenizer.json").read_text())
     if ends:

@@ -221,7 +221,7 @@ class Chat(unittest.TestCase):
                      "/jump"):
             result = chat("-n", "3", lines=[line, "hello"])
             self.assertEqual((result.code, result.err), (cli.DONE, ""), line)
-            # As a terminal takes it behind a space.
+            # As a terminal takes it after a space.
             self.assertEqual(result.out, chat("-n", "3", lines=[" " + line, "hello"]).out)
         self.assertEqual(victim.read_text(), "precious")
         self.assertEqual([path.name for path in folder.iterdir()], ["victim"])

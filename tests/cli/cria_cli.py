@@ -201,7 +201,7 @@ class Terminal:
 
 
 def talk(*arguments, lines, model_path=None, pause=0):
-    """Each line at the prompt of cria chat on a terminal, pause seconds behind it; gives the exit code and what was shown behind
+    """Each line at the prompt of cria chat on a terminal, pause seconds after it; gives the exit code and what was shown after
     each line, without progress: it is drawn, and wiped, only where reading takes long."""
     shown = []
     # So wide that nothing is wrapped; the terminal's line editing takes 4095 bytes.

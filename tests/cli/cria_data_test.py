@@ -504,7 +504,7 @@ class Bench(unittest.TestCase):
 
     @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "sanitizers and emulators read what such a process may not")
     def test_a_peak_that_the_system_does_not_forget_is_not_said_again(self):
-        """A program that its user may not read may not write what forgets the highest. Its second row is behind plain reads."""
+        """A program that its user may not read may not write what forgets the highest. Its second row is after plain reads."""
         with tempfile.TemporaryDirectory() as folder:
             program, model = Path(folder) / "cria", Path(folder) / "demo.cria"
             shutil.copy(cli.CRIA, program)

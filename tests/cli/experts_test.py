@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models with experts: plans before and behind a conversion, quantized stacks, calibration, what is refused."""
+"""Models with experts: plans before and after a conversion, quantized stacks, calibration, what is refused."""
 import json
 import math
 import os

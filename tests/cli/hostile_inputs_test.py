@@ -255,7 +255,7 @@ class ChatFiles(Base):
         self.assertGreater(second[2], first[2])
         for position in (513, (1 << 32) - 1):
             self.assert_refused(with_messages(first, [*second[:2], position, 0]))
-        self.assert_refused(with_messages([*first[:2], second[2] + 1, 0], second))  # behind the second
+        self.assert_refused(with_messages([*first[:2], second[2] + 1, 0], second))  # after the second
         answered, cut = 1, 2
         self.assertEqual((first[3], second[3] & answered), (0, answered))
         for marks in (8, 1 << 31, cut):

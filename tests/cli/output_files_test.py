@@ -149,7 +149,7 @@ class Disturbed(Files):
         self.path.unlink()
 
         def disturb(terminal):
-            # The first time the conversation is saved; Ctrl-C at the prompt behind it leaves.
+            # The first time the conversation is saved; Ctrl-C at the prompt after it leaves.
             for _ in range(3):
                 os.kill(terminal.pid, signal.SIGINT)
                 time.sleep(0.001)

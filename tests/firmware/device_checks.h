@@ -10,7 +10,7 @@
 
 namespace cria::firmware_test {
 
-// What a check works on: the model in memory that can be written, and memory of its own behind it.
+// What a check works on: the model in memory that can be written, and memory of its own after it.
 struct Bench {
   std::span<uint8_t> model;
   std::span<uint8_t> arena;
@@ -29,7 +29,7 @@ void check_sweep(const Bench& bench, std::string_view words);
 // flips COUNT BYTES: single bits spread over the first BYTES (0: all): verify notices each, open
 // refuses or is harmless.
 void check_flips(const Bench& bench, std::string_view words);
-// generate COUNT: sampling, resetting, saving and loading, with the heap's trap behind it all.
+// generate COUNT: sampling, resetting, saving and loading, with the heap's trap after it all.
 void check_generation(const Bench& bench, std::string_view words);
 // heap: asks for memory, which must end the program.
 void check_heap_trap(const Bench& bench, std::string_view words);

@@ -265,7 +265,7 @@ def files(folder):
 
 
 def judged(check_name, word, contents):
-    """What the device says of each of many files: the words of its lines behind the first."""
+    """What the device says of each of many files: the words of its lines after the first."""
     with tempfile.TemporaryDirectory() as temporary:
         packed = Path(temporary, "files")
         packed.write_bytes(pack(contents))

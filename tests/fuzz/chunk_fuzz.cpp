@@ -1,5 +1,5 @@
 // Hostile chunks: any bytes as a stored or compressed chunk of any size, with a checksum that
-// holds, the last one of its file or with another behind it.
+// holds, the last one of its file or with another after it.
 //
 //   raw_bytes u24, access u8 (bit 7: not the last), compression u8, then the stored bytes
 #include <algorithm>
@@ -42,7 +42,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   entry.raw_bytes = raw_bytes;
   entry.checksum = xxh64(stored.data(), stored.size());
 
-  // The table, then the data: all that a chunk needs of a file. Behind one that is not the last
+  // The table, then the data: all that a chunk needs of a file. After one that is not the last
   // there is a gap.
   std::vector<uint8_t> file(kDataOffset);
   std::memcpy(file.data(), &entry, sizeof entry);

@@ -1,5 +1,5 @@
 // Hostile folders whose weights are quantized already. The input has the parts of folder_input.h:
-// config.json, the header of model.safetensors, and the data behind it, which zeros follow.
+// config.json, the header of model.safetensors, and the data after it, which zeros follow.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -100,7 +100,7 @@ Bytes tensor_content(const TensorSpec& spec, std::span<const uint8_t> fill) {
   return bytes;
 }
 
-// The first n of values that lie one behind the other; where these end, the last one once more.
+// The first n of values that lie one after the other; where these end, the last one once more.
 template <typename Value>
 std::vector<Value> first_values(std::span<const uint8_t> bytes, size_t begin, size_t there,
                                 size_t n) {

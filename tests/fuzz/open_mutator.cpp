@@ -129,7 +129,7 @@ void put_text(RandomChoice* random, Bytes* out) {
            bytes_of(random->of(kTexts)), out);
 }
 
-// A form of calls behind the chat template's strings, with a number of it changed.
+// A form of calls after the chat template's strings, with a number of it changed.
 void put_calls(RandomChoice* random, Bytes* out) {
   constexpr std::string_view kStrings("<tool_call>\0name\0arguments\0</tool_call>", 39);
   format::CallFormatHeader header = {1, 0, {}};

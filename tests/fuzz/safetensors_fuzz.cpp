@@ -1,5 +1,5 @@
 // Hostile safetensors headers. The input is the header; its length is put before it, and as many
-// bytes behind it as its last tensor may want, up to a limit.
+// bytes after it as its last tensor may want, up to a limit.
 #include <algorithm>
 #include <string>
 

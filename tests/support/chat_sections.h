@@ -61,7 +61,7 @@ struct ChatSection {
   }
 };
 
-// What stands before and behind a unit, whatever its neighbours are.
+// What stands before and after a unit, whatever its neighbours are.
 struct UnitFrame {
   std::string before;
   std::string behind;

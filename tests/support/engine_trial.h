@@ -38,7 +38,7 @@ void forbid_ends(hosted::AnswerRequest* request);
 // One with a temperature.
 inline constexpr uint32_t kTokens = 24;
 [[nodiscard]] hosted::AnswerRequest seeded(const std::string& text, uint64_t seed);
-// A question behind a text of some sixty tokens.
+// A question after a text of some sixty tokens.
 [[nodiscard]] std::string told(const std::string& question);
 
 // The tokens of choice 0 by the calls that cria.h shows, and the logits before each.

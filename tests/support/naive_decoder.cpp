@@ -538,7 +538,7 @@ class NaiveDecoder {
     return product(layer, TensorRole::kO, y);
   }
 
-  // What the delta rule and state spaces read: heads behind the convolution.
+  // What the delta rule and state spaces read: heads after the convolution.
   struct Heads {
     Vector q;
     Vector k;

@@ -18,7 +18,7 @@ namespace cria::test {
 [[nodiscard]] std::vector<double> naive_logits(std::span<const uint8_t> file, const Config& config,
                                                uint32_t context, std::span<const uint32_t> tokens);
 
-// What the output matrix reads of every token, [n][d_model]: rows behind the last norm.
+// What the output matrix reads of every token, [n][d_model]: rows after the last norm.
 [[nodiscard]] std::vector<double> naive_hidden(std::span<const uint8_t> file, uint32_t context,
                                                std::span<const uint32_t> tokens);
 

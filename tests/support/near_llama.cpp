@@ -47,7 +47,7 @@ NearLlama made(const char* name, ConfigParts config, ConfigParts without, Matrix
   return {name, std::move(config), std::move(without)};
 }
 
-// Experts beside an MLP behind a gate, and in groups.
+// Experts beside an MLP with a gate, and in groups.
 NearLlama experts(MatrixFormat f) {
   ConfigParts c = base_config(f, Architecture::kQwen2Moe);
   LayerKind& k = c.kinds[0];

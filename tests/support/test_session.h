@@ -32,7 +32,7 @@ class MemorySource {
   cria_source source_;
 };
 
-// 64-byte aligned memory of exactly n_bytes (valgrind and ASan see the byte behind it).
+// 64-byte aligned memory of exactly n_bytes (valgrind and ASan see the byte after it).
 class AlignedMemory {
  public:
   explicit AlignedMemory(size_t n_bytes);

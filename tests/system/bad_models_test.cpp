@@ -79,7 +79,7 @@ int read_bytes(void* context, uint64_t offset, void* destination, size_t n_bytes
   return 0;
 }
 
-// Reads each file in every way. The page behind a file is a fault to touch.
+// Reads each file in every way. The page after a file is a fault to touch.
 class Judge {
  public:
   Judge() : guarded_(kMostFileBytes), arena_(kArenaBytes), scratch_(CRIA_VERIFY_SCRATCH_BYTES) {}

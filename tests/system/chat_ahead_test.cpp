@@ -254,7 +254,7 @@ TEST(ChatAhead, AConversationSavedBehindItGoesOn) {
   expect_same(&other, &plain);
 }
 
-// As `/save` does it: whatever has to be read again is, what stands behind the last answer is not.
+// As `/save` does it: whatever has to be read again is, what stands after the last answer is not.
 std::vector<uint8_t> saved_as_it_is(Chat* chat) {
   read_ahead(chat, 1000);
   EXPECT_EQ(cria_chat_keep(chat->get(), cria_chat_n_messages(chat->get())), CRIA_OK);

@@ -162,7 +162,7 @@ Question random_question(Random* random, uint32_t limit) {
   return {way, std::move(text), limit, most};
 }
 
-// What was answered, and the logits behind the question.
+// What was answered, and the logits after the question.
 struct Asked {
   cria_status status = CRIA_OK;
   std::string text;
@@ -218,7 +218,7 @@ void read_ahead(Chat* chat, uint32_t limit, uint32_t most) {
   EXPECT_LE(n_read, most);
 }
 
-// As `/save` of a chat does it: whatever has to be read is, what stands behind the last answer is
+// As `/save` of a chat does it: whatever has to be read is, what stands after the last answer is
 // not.
 std::vector<uint8_t> saved_as_it_is(Chat* chat) {
   read_ahead(chat, 20, 1000);
@@ -292,7 +292,7 @@ class Pair {
     EXPECT_TRUE(saved_as_it_is(one.get()) == saved_as_it_is(other.get())) << log_;
   }
   uint32_t some_limit() { return chance(random, 80) ? setting.limit : one_of(random, {1U, 30U}); }
-  // Exchanges left one of them alone, or one by one, or behind a reading that was given up.
+  // Exchanges left one of them alone, or one by one, or after a reading that was given up.
   bool may_differ() const {
     const uint64_t n = cria_chat_n_dropped(one->get());
     return n != cria_chat_n_dropped(other->get()) || (ends_with_drops && n > 0);

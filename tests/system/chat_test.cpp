@@ -28,7 +28,7 @@ constexpr const char* kNoBreakSpace = "\xC2\xA0";
 
 TEST(Chat, AMessageWithoutTokensIsNotSaid) {
   Chat chat(without_byte(without_template_text(tiny_model(), true), '!'), 4);
-  // The first message of a conversation, one that follows an answer, one behind a new beginning.
+  // The first message of a conversation, one that follows an answer, one after a new beginning.
   for (int round = 0; round < 3; ++round) {
     if (round != 1) chat.begin("");
     const std::string before = chat.text();
@@ -330,7 +330,7 @@ struct SavedFront {
   uint32_t reserved;
 };
 
-// The file of a chat with so many tokens 0 more that come next, before or behind those it has.
+// The file of a chat with so many tokens 0 more that come next, before or after those it has.
 std::vector<uint8_t> with_more_unread(const std::vector<uint8_t>& saved, uint32_t n_more,
                                       bool is_before) {
   SavedFront front;
@@ -346,7 +346,7 @@ std::vector<uint8_t> with_more_unread(const std::vector<uint8_t>& saved, uint32_
   return changed;
 }
 
-// A chat goes on behind any tokens that its context had, but they end as a context does, and there
+// A chat goes on after any tokens that its context had, but they end as a context does, and there
 // are no more of them than positions and what closes an answer that filled them.
 TEST(Chat, ASavedConversationWithOtherUnreadTokensIsRefusedOrGoesOn) {
   const Bytes file = demo();

@@ -58,7 +58,7 @@ bool mentions_control_token(const std::vector<ChatMessage>& messages) {
   });
 }
 
-// Encodes each message by itself, behind those before it.
+// Encodes each message by itself, after those before it.
 Tokens encode_in_steps(const TestTokenizer& tokenizer, const std::vector<ChatMessage>& messages,
                        ChatEnd last) {
   Tokens all;

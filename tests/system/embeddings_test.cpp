@@ -29,7 +29,7 @@ constexpr Pooling kPoolings[] = {Pooling::kUnsaid, Pooling::kLast, Pooling::kMea
 constexpr size_t kTokens = 41;
 constexpr double kTolerance = 1e-5;  // of the largest value; measured: 4e-7
 
-// Two layers, one with a window that the tokens leave behind.
+// Two layers, one with a window that is shorter than the tokens.
 ConfigParts config_of(Pooling pooling, bool is_unit) {
   ConfigParts c = test::small_config(format::NumberFormat::kF32, 0);
   format::LayerKind windowed = c.kinds.at(0);

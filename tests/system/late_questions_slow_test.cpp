@@ -44,7 +44,7 @@ std::vector<Question> questions(uint32_t order) {
 
 struct Asked {
   std::vector<std::string> answers;
-  size_t n_right = 0;  // behind the warm-up
+  size_t n_right = 0;  // after the warm-up
   uint64_t n_answered = 0;
   uint64_t n_read = 0;
   uint64_t n_dropped = 0;

@@ -1,5 +1,5 @@
-// Weights used in place, with a page behind the mapping that nobody may touch: files that end
-// sooner than their config says are refused before a byte behind them is read, and those that are
+// Weights used in place, with a page after the mapping that nobody may touch: files that end
+// sooner than their config says are refused before a byte after them is read, and those that are
 // whole run without reading one.
 #include <gtest/gtest.h>
 

@@ -225,7 +225,7 @@ TEST_P(Sessions, MayWantAllLogitsOrTheLast) {
   }
 }
 
-// The block behind the sessions is a page that nobody may touch; a step uses all of each.
+// The block after the sessions is a page that nobody may touch; a step uses all of each.
 TEST_P(Sessions, OfAnyNumberTakeWhatWasPlanned) {
   size_t opened = 0;
   for (const auto compression : {format::Compression::kZstd, format::Compression::kStored}) {

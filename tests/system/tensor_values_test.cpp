@@ -1,4 +1,4 @@
-// The numbers behind the codes: every tensor of every format, unpacked as the runtime does, has the
+// The numbers after the codes: every tensor of every format, unpacked as the runtime does, has the
 // values whose hashes are in tests/data/golden/tensor_hashes.txt. The second reader, which knows
 // the format's page alone, is held to the same file (tests/cli/second_reader_values_test.py).
 #include <gtest/gtest.h>

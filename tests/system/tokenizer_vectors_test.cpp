@@ -116,7 +116,7 @@ TEST(TokenizerVectorsTest, Qwen3EqualsHuggingFace) {
   expect_rows(qwen3(), "qwen3.jsonl");
 }
 
-// tokenizer.json of Llama 2 finds "<s>" only behind a space and has no token for U+00A0; its
+// tokenizer.json of Llama 2 finds "<s>" only after a space and has no token for U+00A0; its
 // tokenizer.model differs in both.
 TEST(TokenizerVectorsTest, Llama2ModelEqualsHuggingFaceWhereTheFilesAgree) {
   CRIA_SKIP_WITHOUT_REFERENCE();

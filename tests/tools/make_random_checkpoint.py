@@ -144,7 +144,7 @@ def experts_config(s):
 
 
 def feed_forward_of(s, layer):
-    """The same of a layer's feed-forward, behind the layer's name. Experts follow each other, each with its matrices."""
+    """The same of a layer's feed-forward, after the layer's name. Experts follow each other, each with its matrices."""
     d, ffn = s["d_model"], s["ffn"]
 
     def mlp(name, width, gate="gate_proj", up="up_proj", down="down_proj"):

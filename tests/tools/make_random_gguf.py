@@ -26,7 +26,7 @@ TYPES = {"f32": (0, 1, 4), "bf16": (30, 1, 2), "q4_0": (2, 32, 18), "q8_0": (8, 
 FILE_TYPES = {"bf16": 32, "q4_0": 2, "q8_0": 7}
 ARCHITECTURES = {"llama": "llama", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "deepseek_v2": "deepseek2"}
 
-# Behind a layer's name; stacks of experts are named once.
+# After a layer's name; stacks of experts are named once.
 NAMES = {
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",

@@ -76,7 +76,7 @@ class Layer:
     def __init__(self, config, kind, tensors):
         self.config, self.kind, self.tensors = config, kind, tensors
         self.flags = {name for bit, name in enumerate(KIND_FLAGS) if kind["flags"] >> bit & 1}
-        self.rows = []      # what positions left for those behind them
+        self.rows = []      # what positions left for those after them
         self.states = {}    # of value heads
         self.chosen = None  # experts of the last token
 
@@ -178,7 +178,7 @@ class Layer:
         return self.multiply("o", [a * b for a, b in zip(self.multiply("q", x), y)])
 
     def convolved_heads(self, x):
-        """Heads of q, k and v behind their convolution and silu; each key head as often as it serves a value head."""
+        """Heads of q, k and v after their convolution and silu; each key head as often as it serves a value head."""
         rows = [self.multiply(name, x) for name in "qkv"]
         self.rows.append(sum(rows, []))
         newest = self.rows[-self["conv_taps"]:]

@@ -533,7 +533,7 @@ class AgainstAMock(PageTest):
             return sum(browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);"))
 
         def contrasts():
-            """Of texts with what is behind them, the smallest."""
+            """Of texts with what is after them, the smallest."""
             return browser.run("""const light = (color) => { const [r, g, b] = color.match(/[\\d.]+/g).map((x) => x / 255)
                     .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
                 const behind = (node) => { for (; node; node = node.parentElement) { const color = getComputedStyle(node).backgroundColor;

@@ -24,7 +24,7 @@ KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008
 class Browser:
     def __init__(self):
         self._profile = tempfile.mkdtemp(prefix="cria_web_")
-        # A process group of its own: whatever happens, nothing of it stays behind.
+        # A process group of its own: whatever happens, nothing of it is left running.
         self._driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         text=True, start_new_session=True)
         try:

@@ -8,10 +8,10 @@
 namespace cria::hosted {
 
 struct JsonSource {
-  // Behind the one byte order mark of UTF-8 that some editors put in front. Places that are told
+  // After the one byte order mark of UTF-8 that some editors put in front. Places that are told
   // are counted from here.
   std::string_view text;
-  // Behind the first thing in text that no JSON has and the library passes over: a second mark, or
+  // After the first thing in text that no JSON has and the library passes over: a second mark, or
   // a NUL, which it takes for the end. 0: there is none.
   size_t end_of_wrong;
 };

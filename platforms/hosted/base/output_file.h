@@ -53,7 +53,7 @@ class OutputFile {
   void write(uint64_t offset, std::span<const uint8_t> bytes) const;
   // Reads back bytes that were written at offset.
   void read(uint64_t offset, std::span<uint8_t> bytes) const;
-  // Writes behind what was appended so far. One thread. In place, text for a reader that went away
+  // Writes after what was appended so far. One thread. In place, text for a reader that went away
   // is dropped without an error.
   void append(const void* data, size_t n_bytes);
 

@@ -14,7 +14,7 @@ namespace cria::hosted {
 // and for each newline and tab.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// printable(text), cut behind some 80 bytes, which "..." then tells.
+// printable(text), cut after about 80 bytes, which "..." then tells.
 [[nodiscard]] std::string shown(std::string_view text);
 
 }  // namespace cria::hosted

@@ -11,7 +11,7 @@ namespace cria::hosted {
 
 inline constexpr uint32_t kReplacement = 0xfffd;
 
-// The character at text[*at], which moves behind it; kReplacement for a byte that is none's.
+// The character at text[*at], which moves after it; kReplacement for a byte that is none's.
 uint32_t next_character(std::string_view text, size_t* at);
 // Appends a character as UTF-8; kReplacement for what is no character.
 void append_character(std::string* text, uint32_t code);

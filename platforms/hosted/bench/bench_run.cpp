@@ -36,7 +36,7 @@ void stand_behind(const ModelSession& model, std::span<const uint32_t> tokens, u
   (void)cria_keep_snapshot(model.session(), cria_position(model.session()));
 }
 
-// Seconds of one prefill of tokens behind those that the session holds.
+// Seconds of one prefill of tokens after those that the session holds.
 double time_prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
   const double started = monotonic_seconds();
   model.check(cria_prefill(model.workspace(), model.session(), tokens.data(), tokens.size()));
@@ -52,7 +52,7 @@ double time_decode(const ModelSession& model, std::span<const uint32_t> tokens) 
   return monotonic_seconds() - started;
 }
 
-// Seconds of feeding a token to each of the first n_sessions, so many times, behind a first one.
+// Seconds of feeding a token to each of the first n_sessions, so many times, after a first one.
 double time_decode_together(const ModelSession& model, size_t n_sessions,
                             std::span<const uint32_t> tokens) {
   std::vector<cria_batch_entry> entries;

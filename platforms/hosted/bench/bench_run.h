@@ -1,4 +1,4 @@
-// Measures one session: prefill at several lengths, decode, both behind a filled context, loading.
+// Measures one session: prefill at several lengths, decode, both after a filled context, loading.
 // Used by cria bench.
 #pragma once
 
@@ -26,7 +26,7 @@ struct PrefillSpeed {
   Spread tokens_per_second;
 };
 
-// Behind so many tokens of context.
+// After so many tokens of context.
 struct DepthSpeed {
   uint32_t depth;
   std::vector<PrefillSpeed> prefill;
@@ -62,7 +62,7 @@ struct BenchResult {
 };
 
 // Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding
-// starts behind one token, or behind what fills the context to a depth, and feeds random tokens, so
+// starts after one token, or after what fills the context to a depth, and feeds random tokens, so
 // nothing depends on what the model says. Throws ProgramError.
 BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
                       uint32_t n_threads);

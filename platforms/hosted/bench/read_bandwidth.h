@@ -9,7 +9,7 @@ namespace cria::hosted {
 // How lines are asked for ahead of use. Which way is the fastest depends on how many lines a core
 // can wait for, and on what it fetches by itself.
 enum class ReadAhead {
-  kNone,      // plain loads alone
+  kNone,      // only plain loads
   kEachLine,  // with each line the one 6 KB on
   kBursts,    // every 4 KB the 4 KB that begin 6 KB on
   kPages,     // with the first line of a page the first two of the next

@@ -14,7 +14,7 @@ struct ChatRefusal {
   bool is_of_tools;  // its tools are to blame, not its messages
 };
 
-// Nothing: it takes the conversation, with the assistant's turn opened or closed behind it.
+// Nothing: it takes the conversation, with the assistant's turn opened or closed after it.
 std::optional<ChatRefusal> chat_refusal_of(cria_workspace* workspace,
                                            const Conversation& conversation,
                                            cria_chat_ending ending);

@@ -249,7 +249,7 @@ void add_function(std::string_view raw, Conversation* conversation) {
 void check_tools(const char* member, const Conversation& conversation) {
   constexpr size_t kMostBytes = size_t{1} << 20;  // that what reads calls takes
   constexpr size_t kMostNameBytes = 128;
-  size_t n_bytes = 1;  // a list has a bracket or a comma before each, and one behind
+  size_t n_bytes = 1;  // a list has a bracket or a comma before each, and one after
   for (const std::string& tool : conversation.tools) n_bytes += tool.size() + 1;
   if (n_bytes > kMostBytes) {
     throw ConversationError(member, std::string(member) + " have more than 1 MiB: " +

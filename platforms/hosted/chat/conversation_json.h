@@ -46,7 +46,7 @@ void name_results(Conversation* conversation);
 void complete_calls(Conversation* conversation);
 
 // Gives all calls such ids, and the results of a call its new one: for templates that take ids of
-// their own kind alone. chat_refusal.h does what a template needs.
+// only their own kind. chat_refusal.h does what a template needs.
 void renew_ids(Conversation* conversation);
 
 // Has arguments that are blank be none. Says why others are not what a template prints, reading on

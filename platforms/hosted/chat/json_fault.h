@@ -8,7 +8,7 @@
 
 namespace cria::hosted {
 
-// What the parser's error, which ends behind so many bytes, is about: "the number that ends at byte
+// What the parser's error, which ends after so many bytes, is about: "the number that ends at byte
 // 12 is larger than any double".
 std::string json_fault(size_t n_bytes, const std::exception& error);
 

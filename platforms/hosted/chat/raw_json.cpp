@@ -58,7 +58,7 @@ class RawJson {
     return true;
   }
 
-  // One value and the space behind it.
+  // One value and the space after it.
   std::string_view value() {
     const size_t begin = at_;
     int depth = 0;

@@ -55,7 +55,7 @@ class ChatSession {
   // Positions and saved files are as if nothing had been read ahead.
   void take_ahead_back() { model_.check(cria_chat_keep(chat_, n_messages())); }
 
-  // Says message and streams the answer to out, without a newline behind it. Ctrl-C ends it and
+  // Says message and streams the answer to out, without a newline after it. Ctrl-C ends it and
   // keeps what was answered so far; while the message is read it takes the message back. Throws
   // ProgramError where the message cannot be said.
   ChatAnswer answer(std::string_view message, const ChatRequest& request, TextStream* out);

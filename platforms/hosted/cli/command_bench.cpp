@@ -62,7 +62,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// What is measured behind the first depth stands at the top too, where it is without --depth.
+// What is measured after the first depth stands at the top too, where it is without --depth.
 Json json_of(const BenchResult& result) {
   Json json = {{"backend", result.backend},
                {"isa", result.isa},

@@ -130,7 +130,7 @@ const ChatProgram::Command ChatProgram::kCommands[] = {
     {"/quit", nullptr, Argument::kNone, nullptr, &ChatProgram::leave},
 };
 
-// Behind the commands in the help.
+// After the commands in the help.
 constexpr char kHelpEnd[] =
     "Ctrl-C         stop the answer; drop\n"
     "               the line, or leave\n"

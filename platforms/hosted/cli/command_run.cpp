@@ -110,7 +110,7 @@ ExitCode run_command(const RunOptions& options) {
   PromptCache cache(model, options.prompt_cache, Follows::kNothing);
   const size_t n_cached = cache.restore(tokens);
   const uint64_t seed = seed_of(options.sampling);
-  cria_seed(model.session(), seed);  // behind restore, which brings the random state of a cache
+  cria_seed(model.session(), seed);  // after restore, which brings the random state of a cache
   const GenerationLimits limits = {
       .max_tokens = options.sampling.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
       .ignore_end = options.ignore_end,
@@ -129,7 +129,7 @@ ExitCode run_command(const RunOptions& options) {
     }
     out.flush();
   };
-  // Where a line tells how much is read, the prompt comes behind it.
+  // Where a line tells how much is read, the prompt comes after it.
   const bool echoes_later = is_terminal(STDOUT_FILENO) && stderr_has_escapes();
   if (!echoes_later) echo();
 

@@ -82,7 +82,7 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     if (status == CRIA_CANCELLED) return stopped(Stop::kInterrupted);
     model.check(status);
     result.last_token_is_fed = true;
-    // Nothing is forced behind a token that was drawn and stands alone.
+    // Nothing is forced after a token that was drawn and stands alone.
     const bool may_go_on = limits.guide != nullptr && (!draws || n > 1);
     n = may_go_on ? limits.guide->forced(std::span(tokens).subspan(1)) : 0;
     std::copy(tokens.begin() + 1, tokens.begin() + 1 + static_cast<ptrdiff_t>(n), tokens.begin());

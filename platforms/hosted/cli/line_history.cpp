@@ -68,7 +68,7 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-// Makes the file if it is not there, and it or what was there the user's alone.
+// Makes the file if it is not there, and it or what was there only the user's.
 void make_private(const std::string& path) {
   constexpr mode_t kUserOnly = 0600;
   const int file =

@@ -11,7 +11,7 @@ std::string history_path();
 
 // A line of the file each, the newest last; in it a newline is written \n and a backslash \\. At
 // most 1000 of them and 1 MiB; readable by nobody else. Whatever is wrong with the file is told
-// once, and it is left alone from then on.
+// once, and it is not touched from then on.
 class LineHistory {
  public:
   // An empty path: no file.

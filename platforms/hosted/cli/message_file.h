@@ -33,7 +33,7 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
                                           cria_chat_ending ending);
 
 // The same with an open model, whose workspace takes texts of that size: what opens the assistant's
-// turn is its end, and opened the template's text behind the last message. Calls and results get
+// turn is its end, and opened the template's text after the last message. Calls and results get
 // what the template asks for.
 std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
                                       std::string* opened);

@@ -13,7 +13,7 @@ constexpr std::string_view kQuotes = "\"\"\"";
 constexpr const char* kPrompt = ">";
 constexpr const char* kMorePrompt = ".";
 
-// Where a line's """ is that begins a block: at its beginning, or behind a command's name.
+// Where a line's """ is that begins a block: at its beginning, or after a command's name.
 size_t quotes_at(const std::string& line) {
   constexpr const char* kSpace = " \t";
   size_t at = line.find_first_not_of(kSpace);

@@ -12,7 +12,7 @@
 namespace cria::hosted {
 
 // Puts lines together: a backslash at the end of one goes on in the next; """ at the beginning, or
-// behind a command's name, begins a text of as many lines as there are until one ends with """.
+// after a command's name, begins a text of as many lines as there are until one ends with """.
 class MessageLines {
  public:
   // The line begins anew: nothing was typed yet.

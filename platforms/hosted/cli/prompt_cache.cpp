@@ -57,7 +57,7 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path, Fol
   saved_.clear();
 }
 
-// How many positions may stay so that what is read behind them is read as it would be without a
+// How many positions may stay so that what is read after them is read as it would be without a
 // cache: those that both have, but one token has to be read for its logits.
 size_t PromptCache::reusable(std::span<const uint32_t> tokens) const {
   const uint32_t n_held = cria_position(model_.session());

@@ -1,4 +1,4 @@
-// --prompt-cache: the state behind a prompt in a file, so that it is read once.
+// --prompt-cache: the state after a prompt in a file, so that it is read once.
 #pragma once
 
 #include <cstddef>

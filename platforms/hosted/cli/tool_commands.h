@@ -11,7 +11,7 @@ namespace cria::hosted {
 // Asks one question and prints what is answered. Throws ProgramError.
 ExitCode answer_with_tools(const RunOptions& options, const std::string& question);
 
-// Lines are questions; behind calls each is the result of one. Throws ProgramError.
+// Lines are questions; after calls each is the result of one. Throws ProgramError.
 ExitCode chat_with_tools(const ChatOptions& options);
 
 }  // namespace cria::hosted

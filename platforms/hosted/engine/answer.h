@@ -77,7 +77,7 @@ class Answer {
   uint32_t take_kept() { return n_kept_ <= n_read_ ? std::exchange(n_kept_, 0) : 0; }
 
   // What a step is to append: as many tokens of the prompt, or the token that was drawn last with
-  // those that are forced behind it.
+  // those that are forced after it.
   cria_batch_entry entry(size_t n_prompt_tokens);
   // The step has been done; true: these are the first logits.
   bool note_step(const cria_batch_entry& entry);
@@ -90,7 +90,7 @@ class Answer {
   bool take_piece(AnswerPiece* piece);
 
   // Ends. take_piece then has what was held back, if that is told. As kNoMemory it allocates
-  // nothing, and can be called behind any call that threw.
+  // nothing, and can be called after any call that threw.
   AnswerSummary finish(Ending ending);
 
  private:

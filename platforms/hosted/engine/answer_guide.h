@@ -38,7 +38,7 @@ class AnswerGuide {
                            cria_json_stop_fn wants_stop, void* context) = 0;
   virtual cria_status accept(State* state, uint32_t token) = 0;
   virtual Progress progress(const State& state) = 0;
-  // Tokens that nothing else than they can follow; none where nobody looks for them. Behind them
+  // Tokens that nothing else than they can follow; none where nobody looks for them. After them
   // others may be forced: something is drawn only where there are none, so that the tokens of an
   // answer do not depend on how many of them go through the model together. How many are asked for
   // decides how the text is cut into tokens, so all ask for kMostForced.

@@ -45,7 +45,7 @@ class AnswerText {
   cria_text_state state_ = {};
   std::vector<char> decoded_;  // of one token
   StopFinder finder_;
-  std::string held_;   // behind what was told
+  std::string held_;   // after what was told
   size_t n_told_ = 0;  // bytes
   bool is_over_ = false;
   std::deque<Waiting> waiting_;

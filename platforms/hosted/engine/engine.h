@@ -1,7 +1,7 @@
 // Answers for many at once: requests wait in a bounded queue, get one of the sessions of a model
 // and go through it together, step by step. Knows nothing of HTTP and JSON documents.
 //
-// What a request is answered with depends on the request alone (exact backend): not on what its
+// What a request is answered with depends only on the request (exact backend): not on what its
 // session held before, nor on who is answered beside it.
 #pragma once
 

@@ -19,7 +19,7 @@ struct EvalWindow {
 
 // How a text becomes windows.
 enum class EvalProtocol {
-  kDocuments,  // documents one by one, every token behind BOS scored
+  kDocuments,  // documents one by one, every token after BOS scored
   kHalves,     // llama-perplexity's: the whole text as it stands, of each window the second half
 };
 
@@ -34,13 +34,13 @@ struct EvalText {
 std::vector<std::string_view> split_documents(std::string_view text, std::string_view separator);
 
 // Windows of at most window_tokens (>= 2) tokens. With bos each starts with it and scores up to
-// window_tokens - 1 tokens; without one (CRIA_NO_TOKEN) a window's first token is context alone.
+// window_tokens - 1 tokens; without one (CRIA_NO_TOKEN) a window's first token is only context.
 void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t window_tokens,
                  std::vector<EvalWindow>* windows);
 
 // Windows of window_tokens (>= 4) tokens; what is left at the end is not scored. tokens begin with
 // bos, which takes the place of the first token of every other window too. Of a window of n tokens
-// those behind n / 2 are scored. Without a bos (CRIA_NO_TOKEN) every token stays.
+// those after n / 2 are scored. Without a bos (CRIA_NO_TOKEN) every token stays.
 void cut_halves(const std::vector<uint32_t>& tokens, uint32_t bos, size_t window_tokens,
                 std::vector<EvalWindow>* windows);
 

@@ -26,7 +26,7 @@ typedef struct cria_host_options {
                               the context may need */
   uint32_t backend;        /* a cria_backend */
   uint32_t isa_mask;       /* CRIA_ISA_ bits; 0: all that the CPU has */
-  uint32_t kv_format;      /* 0: f32 behind f32 weights, else int8; else a cria_kv_format + 1 */
+  uint32_t kv_format;      /* 0: f32 with f32 weights, else int8; else a cria_kv_format + 1 */
   uint8_t never_map;       /* nonzero: the file is read, not mapped */
   uint8_t reserved[3];     /* zero */
 } cria_host_options;

@@ -24,7 +24,7 @@ uint32_t count_allowed() {
   return static_cast<uint32_t>(CPU_COUNT(&allowed));
 }
 
-// The first text in /proc/cpuinfo that a line has behind a beginning of scanf's; empty without one.
+// The first text in /proc/cpuinfo that a line has after a beginning of scanf's; empty without one.
 std::string proc_cpuinfo(const char* format) {
   std::FILE* const file = std::fopen("/proc/cpuinfo", "re");
   if (file == nullptr) return {};

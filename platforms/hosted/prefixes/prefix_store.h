@@ -36,7 +36,7 @@ struct StoredPrefix {
 class PrefixStore {
  public:
   // Makes the folder where it is missing, in one that is there, and reads the heads of its files.
-  // tell is told one line about what is left alone. Throws ProgramError where the folder is none,
+  // tell is told one line about what is not touched. Throws ProgramError where the folder is none,
   // cannot be read or could be written by everybody.
   PrefixStore(const ModelSession& model, std::string folder, uint64_t most_bytes,
               std::function<void(const std::string&)> tell);
@@ -73,7 +73,7 @@ class PrefixStore {
     uint64_t inode = 0;
     uint64_t n_bytes = 0;
     int64_t used_ns = 0;                         // when it was written or read last
-    bool is_state = false;                       // else it is left alone
+    bool is_state = false;                       // else it is not touched
     std::shared_ptr<const StoredPrefix> prefix;  // null: none of this model
   };
   void open_folder() const;

@@ -264,7 +264,7 @@ bool Job::next_told(Told* told) {
   return true;
 }
 
-// As NextText; of a whole answer ends alone come here.
+// As NextText; of a whole answer only ends come here.
 bool Job::next(std::string* text) {
   Excess excess = Excess::kNone;
   {

@@ -55,7 +55,7 @@ struct AnswerOrder {
   bool includes_usage = false;
   bool tells_timings = false;  // with every piece
   bool returns_tokens = false;
-  // How answers are told in parts; null: as text alone.
+  // How answers are told in parts; null: only as text.
   std::shared_ptr<const CallReading> reading;
   bool calls_are_functions = false;  // as OpenAI had them before there were tools
   // What the answer tells again of the request, in the words of its style.

@@ -37,7 +37,7 @@ class AnswerWriter {
   [[nodiscard]] std::string reading(const ReadingProgress& progress) const;
   // When all have ended: the last events.
   std::string last_events() { return closing(); }
-  // Or the whole answer: what comes next of it, behind text. False: that was the end.
+  // Or the whole answer: what comes next of it, after text. False: that was the end.
   bool next_of_whole(std::string* text);
 
   // "12 tokens (8 held), 30 made": for the log.
@@ -82,7 +82,7 @@ class AnswerWriter {
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
-  // One object of the stream, behind what must come before it.
+  // One object of the stream, after what must come before it.
   [[nodiscard]] virtual std::string event_of(const JsonText& json) {
     return framed(order_.form, json.text());
   }
@@ -98,7 +98,7 @@ class AnswerWriter {
   void put_open(const JsonText& object);
   static JsonText timings_of(const AnswerSummary& summary);
   static const char* finish_reason(const AnswerSummary& summary);
-  // Whether the model stopped behind calls.
+  // Whether the model stopped after calls.
   static bool ends_with_calls(const Choice& choice);
 
   // Tokens of all choices.

@@ -61,7 +61,7 @@ std::vector<HeaderField> Api::headers_for(const RequestHead& head) {
   return guard_.cross_origin_headers(head);
 }
 
-// Ollama's paths alone begin so.
+// Only Ollama's paths begin so.
 WireForm Api::form_of(const RequestHead& head) {
   return decoded_path(head.path).starts_with("/api/") ? WireForm::kLines : WireForm::kEvents;
 }

@@ -112,7 +112,7 @@ void Connection::refuse(ErrorKind kind, const std::string& message) {
   refuse(ApiError(kind, message).reply(form_));
 }
 
-// An answer to what was not read to its end, behind which nothing can be understood.
+// An answer to what was not read to its end, after which nothing can be understood.
 void Connection::refuse(const Reply& refusal) {
   state_ = State::kAnswering;
   keeps_alive_ = false;

@@ -75,7 +75,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     if (state_ == State::kAnswering) end_early(failure);
   }
 
-  // Runs a step. Whatever it throws ends this exchange alone.
+  // Runs a step. Whatever it throws ends only this exchange.
   template <typename Step>
   void guard(const Step& step) {
     try {

@@ -26,7 +26,7 @@ std::string_view cut_text(std::string_view text, size_t n_bytes) {
   return text.substr(0, n_bytes);
 }
 
-// Tokens that the tokenizer adds behind a text, by one with them and the same without.
+// Tokens that the tokenizer adds after a text, by one with them and the same without.
 size_t n_behind(const std::vector<uint32_t>& with, const std::vector<uint32_t>& plain) {
   const size_t n_added = with.size() - std::min(with.size(), plain.size());
   const auto begin = std::search(with.begin(), with.end(), plain.begin(), plain.end());

@@ -17,7 +17,7 @@ namespace cria::hosted {
 enum class LongText { kIsRefused, kIsCut };
 
 // The tokens of a text, special ones added as the tokenizer has them; one that is cut keeps those
-// behind it. Throws ApiError; param names the member that it comes from.
+// after it. Throws ApiError; param names the member that it comes from.
 std::vector<uint32_t> embedding_tokens(const OrderContext& context, std::string_view text,
                                        LongText long_text, const char* param);
 

@@ -50,7 +50,7 @@ class ServerWaker final : public Waker {
   std::shared_ptr<HandlerMemory> memory_ = std::make_shared<HandlerMemory>();
 };
 
-// A descriptor for each connection, and those of the program itself; whatever comes behind it may
+// A descriptor for each connection, and those of the program itself; whatever comes after it may
 // take some.
 const HttpOptions& with_descriptors(const HttpOptions& options) {
   constexpr rlim_t kOthers = 32;

@@ -61,7 +61,7 @@ class HttpServer::Impl {
   const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
       std::make_shared<std::atomic<size_t>>(0);
   RequestHandler* const handler;
-  asio::io_context io{1};  // behind options, with which its descriptors come
+  asio::io_context io{1};  // after options, with which its descriptors come
   Tcp::acceptor acceptor{io};
   bool is_stopping = false;
   size_t replies_bytes = 0;

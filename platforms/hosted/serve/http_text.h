@@ -15,7 +15,7 @@ const char* reason_of(int status);
 // A whole answer, after which the connection closes.
 std::string closing_text(const Reply& reply);
 
-// Letters of ASCII alone, as names of hosts, media and codings are compared.
+// Only letters of ASCII, as names of hosts, media and codings are compared.
 std::string lower(std::string_view text);
 
 // Of a path or a part of a query: "my%20model" is "my model". Nothing for an escape that is none,
@@ -26,7 +26,7 @@ std::optional<std::string> percent_decoded(std::string_view text);
 // served has it.
 std::string decoded_path(std::string_view path);
 
-// What stands in a path behind prefix, which ends with a slash: slashes of either kind are part of
+// What stands in a path after prefix, which ends with a slash: slashes of either kind are part of
 // it. Nothing where prefix is not there.
 std::optional<std::string> decoded_behind(std::string_view prefix, std::string_view path);
 

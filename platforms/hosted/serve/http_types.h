@@ -40,11 +40,11 @@ struct Reply {
   std::vector<HeaderField> headers;
 };
 
-// Puts the text that comes next behind what is in text: some, or none where there is none yet.
+// Puts the text that comes next after what is in text: some, or none where there is none yet.
 // False: that was the last.
 using NextText = std::function<bool(std::string* text)>;
 
-// One request that waits for its answer. Of the network thread alone.
+// One request that waits for its answer. Only the network thread uses it.
 //
 // Answers that can be long are asked for as their client takes them, some 64 KiB at a time, so that
 // a slow one holds little text and nobody else waits while a long answer is written.

@@ -31,7 +31,7 @@ Prompt prompt_of_text(const OrderContext& context, std::string text, uint32_t pa
   return prompt;
 }
 
-// Ids and texts in one sequence; the first alone gets what begins a text.
+// Ids and texts in one sequence; only the first gets what begins a text.
 Prompt prompt_of_list(const OrderContext& context, const Json& list, uint32_t parses) {
   Prompt prompt;
   Encoded& all = prompt.encoded;

@@ -49,7 +49,7 @@ class CallReader {
   std::vector<AnswerPart> read(std::string_view text);
   // is_cut: the model had no more tokens.
   std::vector<AnswerPart> finish(bool is_cut);
-  // Behind finish: whether the answer ended inside nothing.
+  // After finish: whether the answer ended inside nothing.
   [[nodiscard]] bool is_complete() const { return ending_ == CRIA_CALLS_STOPPED; }
 
   // What one takes. Throws as the constructor.

@@ -59,7 +59,7 @@ class ArenaMemory {
   // large ones as long as they pay (LargePageBudget), the rest and all that follows small then.
   // Changes no byte; nobody else writes meanwhile.
   void take_pages(size_t n_bytes, ThreadPool* pool) const;
-  // Behind take_pages, once they are written: the system may put small pages together to large ones
+  // After take_pages, once they are written: the system may put small pages together to large ones
   // as it finds the time.
   void allow_merging(size_t n_bytes) const;
 

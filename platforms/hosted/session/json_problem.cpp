@@ -83,7 +83,7 @@ std::string text_of_problem(const cria_json_problem& problem, std::string_view s
 
 std::string text_of_problem(const cria_call_problem& problem, std::string_view tools) {
   if (problem.tool[0] == 0) return "the tools: " + text_of_problem(problem.schema, tools);
-  // Behind the tool's number and "function", of which some requests have none.
+  // After the tool's number and "function", of which some requests have none.
   const std::vector<std::string> path = path_to(tools, problem.schema.offset);
   const size_t n_known = std::min<size_t>(path.size(), 2);
   const std::string where = shown_path(std::span(path).subspan(n_known));

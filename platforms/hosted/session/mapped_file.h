@@ -32,7 +32,7 @@ class MappedFile {
 
   // Source with map (when mapped) and read.
   cria_source source();
-  // Source with read alone: nothing of the file becomes resident.
+  // Source with only read: nothing of the file becomes resident.
   cria_source copying_source();
 
  private:

@@ -54,7 +54,7 @@ struct SessionNeeds {
   uint32_t min_context = 0;     // raises the planned context when --context is not given
   uint64_t max_text_bytes = 0;  // longest text encoded in one piece; 0: the runtime's default
   bool trust_weights = false;   // leave weights that stay in the file unread
-  bool text_only = false;       // tokenizer and template alone: no weights, no session
+  bool text_only = false;       // only tokenizer and template: no weights, no session
   uint32_t n_sessions = 1;
   bool is_resident = false;  // take all memory at once, not as it is used
   // Large pages for all memory, however long the system takes to give them: steady speed counts,

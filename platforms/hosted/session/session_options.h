@@ -19,7 +19,7 @@ struct CommonOptions {
   uint32_t isa_mask = 0;                // 0: all the CPU has
   std::optional<uint32_t> n_snapshots;  // none: the runtime's default
   cria_backend backend = CRIA_BACKEND_AUTO;
-  // None: int8, and floats behind f32 weights, whose use is comparing.
+  // None: int8, and floats with f32 weights, whose use is comparing.
   std::optional<cria_kv_format> kv_format;
   Mapping mapping = Mapping::kWhenPossible;
   bool verbose = false;

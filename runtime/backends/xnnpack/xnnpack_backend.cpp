@@ -38,7 +38,7 @@ bool share_input(const MatrixShape& a, const MatrixShape& b) {
   return xnnpack::is_integer(a) == xnnpack::is_integer(b) && padded_cols(a) == padded_cols(b);
 }
 
-// Quantizes the segments' rows into the step's scratch; behind the parameters of a segment the last
+// Quantizes the segments' rows into the step's scratch; after the parameters of a segment the last
 // row's are repeated.
 void quantize_rows(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                    const MatrixShape& shape, xnn_quantization_params* params) {

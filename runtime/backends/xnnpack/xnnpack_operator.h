@@ -19,7 +19,7 @@ namespace cria::xnnpack {
 // each before it asks for memory.
 inline constexpr size_t kMostSliceScales = size_t{1} << 15;
 
-// Entries of the quantization parameters behind those of the last row, which they repeat. A kernel
+// Entries of the quantization parameters after those of the last row, which they repeat. A kernel
 // of m rows gets the rows that are left over by computing the last one again in place of those that
 // are missing, each with a parameter of its own, so it reads up to m - 1 entries too far;
 // XNN_EXTRA_QUANTIZATION_PARAMS (10) is short of the 13 that the 14-row AVX-512 kernel reads. No

@@ -163,7 +163,7 @@ class Measured {
   size_t n_ = 0;
 };
 
-// Gives every matrix its place in memory [n_bytes]. Places follow from the order alone, whichever
+// Gives every matrix its place in memory [n_bytes]. Places follow only from the order, whichever
 // thread packs what.
 Status place_matrices(Weights* weights, uint8_t* memory, uint64_t n_bytes) {
   Measured measured;

@@ -9,7 +9,7 @@
 namespace cria::xnnpack {
 
 // All slices have rows rows, a multiple of 16, but the last, which has the rows there are. Follows
-// from the shape alone.
+// only from the shape.
 struct Slicing {
   uint32_t n_slices;
   uint32_t rows;

@@ -16,7 +16,7 @@
 
 namespace cria::xnnpack {
 
-// What Tensor::packed points to; of a stack the record of its first matrix, and behind n_bytes of
+// What Tensor::packed points to; of a stack the record of its first matrix, and after n_bytes of
 // its memory that of the next one.
 struct PackedMatrix {
   const void* const* slices;  // [n_slices] packed weights, ascending

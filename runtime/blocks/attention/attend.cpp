@@ -172,7 +172,7 @@ void weigh(const Kernels& kernels, float* scores, size_t n, bool is_first, Query
   *rescale = is_first ? 0.0f : query->max - new_max;  // becomes exp of it
   if (!is_first) {
     if (*rescale == 0.0f) {
-      *rescale = 1.0f;  // as exp has it, and mostly so behind the first tiles
+      *rescale = 1.0f;  // as exp has it, and mostly so after the first tiles
     } else {
       static_cast<void>(kernels.exp_sum(rescale, 1, 0.0f));
     }

@@ -12,7 +12,7 @@ namespace cria::dense {
 [[nodiscard]] Status multiply(const Step& s, const Layer& layer, const Scratch& t, const float* in,
                               float* out);
 
-// n_values of the kind's activation: of gate times up, or of up alone. Returns where they are, in
+// n_values of the kind's activation: of gate times up, or only of up. Returns where they are, in
 // one of the two.
 float* activate(const Step& s, const LayerKind& k, float* gate, float* up, size_t n_values);
 

@@ -9,7 +9,7 @@ namespace cria::experts {
 // A kind's router, besides its matrix.
 struct Router {
   const format::LayerKind& kind;
-  const float* choice_bias;  // [n_experts], of the choice alone, or null
+  const float* choice_bias;  // [n_experts], only for the choice, or null
   const float* factors;      // [n_experts] or null
 };
 

@@ -7,7 +7,7 @@ namespace cria::recurrences {
 Run run_at(const Step& s, const Layer& layer, size_t first) {
   const LayerStates& states = *s.rows[first].states;
   const uint32_t position = s.rows[first].position;
-  // Behind an earlier chunk blocks stand where it wrote them.
+  // After an earlier chunk blocks stand where it wrote them.
   const uint32_t at = states.slot_at(position);
   const uint32_t read_slot = at != kNoSlot ? at : states.write_slot;
   uint32_t end = kNoPosition;  // the next position that has a slot

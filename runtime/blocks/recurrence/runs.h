@@ -5,7 +5,7 @@
 
 namespace cria::recurrences {
 
-// Rows of one session, one behind the other, up to the next position that has a slot of its own.
+// Rows of one session, one after the other, up to the next position that has a slot of its own.
 struct Run {
   size_t first;
   size_t n;

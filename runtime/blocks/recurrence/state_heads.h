@@ -23,7 +23,7 @@ struct Pace {
 // One value head of one row.
 struct HeadRow {
   const float* from;   // its state before; may be to
-  float* to;           // and behind
+  float* to;           // and after
   const float* query;  // [key_dim]
   const float* key;    // [key_dim]
   float* value;        // [value_dim], then what the query brings back

@@ -84,7 +84,7 @@ struct QueryRows {
   }
 };
 
-// What becomes of scores behind the last group.
+// What becomes of scores after the last group.
 struct ScoreScales {
   float32x4_t keys[kHalves];
   float multiplier;

@@ -102,7 +102,7 @@ static inline float sum_lanes_neon(const Lanes& lanes) {
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
-// The last n < 16 floats of an array, with zeros behind them, so that vectors may be read.
+// The last n < 16 floats of an array, with zeros after them, so that vectors may be read.
 struct Tail {
   float values[kSumLanes];
 };

@@ -23,7 +23,7 @@ struct KeyRows {
 };
 
 // Whole keys stay where they are. Of a group of n < 32 inputs, or of fewer than kKeys keys, padded
-// becomes a copy with zeros behind.
+// becomes a copy with zeros after.
 template <size_t kKeys>
 static inline KeyRows pad_keys(const int8_t* keys, size_t head_dim, size_t n_keys, size_t n,
                                int8_t (&padded)[kKeys][kActivationGroup]) {

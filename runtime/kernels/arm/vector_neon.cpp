@@ -88,7 +88,7 @@ uint32_t largest_below_zero(const float* x, size_t n) {
   return largest;
 }
 
-// Codes of n <= 16 values, none above 7, zeros behind.
+// Codes of n <= 16 values, none above 7, zeros after.
 void quantize_half(const float* x, size_t n, float inverse, int8_t (&codes)[kValueHalf]) {
   int32x4_t sum = vdupq_n_s32(0);
   const int8x16_t found = quantize16(load_tail(x, n).values, inverse, &sum);

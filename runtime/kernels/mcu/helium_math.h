@@ -1,4 +1,4 @@
-// Vector helpers shared by the Helium kernels. Tails are predicated: a lane behind the end is
+// Vector helpers shared by the Helium kernels. Tails are predicated: a lane after the end is
 // neither read nor written. Sums are of a vector at a time, so 16 partial sums are four vectors.
 #pragma once
 

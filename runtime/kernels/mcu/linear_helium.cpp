@@ -2,7 +2,7 @@
 //
 // Helium has no dot product by lanes, but one across a vector: 16 products of bytes, added to a
 // general register. A gather collects what one row of W has in a group: four words, a line apart.
-// GCC 12 takes a gather for a function of the addresses alone, which W, unchanged during a call,
+// GCC 12 takes a gather for a function of only the addresses, which W, unchanged during a call,
 // allows.
 #include "runtime/kernels/mcu/helium.h"
 #include "runtime/kernels/overrides.h"

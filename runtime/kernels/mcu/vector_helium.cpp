@@ -34,7 +34,7 @@ int32_t quantize_group(const float* x, size_t n, float inverse, int8_t* codes) {
   int32_t sum = 0;
   for (size_t i = 0; i < n; i += kFloatsPerVector) {
     const mve_pred16_t lanes = first_lanes(n - i);
-    // Lanes behind the end are zeros, whose codes are zeros.
+    // Lanes after the end are zeros, whose codes are zeros.
     const float32x4_t scaled = vmulq_n_f32(vldrwq_z_f32(x + i, lanes), inverse);
     const float32x4_t rounded = vsubq_n_f32(vaddq_n_f32(scaled, kRoundMagic), kRoundMagic);
     const int32x4_t code = vcvtq_s32_f32(rounded);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kKeys = 8;  // keys whose dot products share a register
 
-// The first min(n, 32) bytes, zeros behind.
+// The first min(n, 32) bytes, zeros after.
 __m256i load_bytes(const int8_t* p, size_t n) {
   if (n >= kActivationGroup) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   int8_t part[kActivationGroup] = {};

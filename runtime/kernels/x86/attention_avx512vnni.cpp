@@ -25,7 +25,7 @@ struct Dots {
 
 // Loads of bytes by a mask take several times as long as others on Zen 5, so what is whole is
 // loaded without one: all that p[0..n) has up to 64 codes, kCodes of them when that is not 0; zeros
-// behind.
+// after.
 template <size_t kCodes>
 __m512i load_codes(const int8_t* p, size_t n) {
   if constexpr (kCodes == 64) return _mm512_loadu_si512(p);

@@ -23,7 +23,7 @@ struct Codes {
   __m128i high;
 };
 
-// The first min(n, 32) codes, zeros behind.
+// The first min(n, 32) codes, zeros after.
 Codes load_codes(const int8_t* p, size_t n) {
   int8_t part[kActivationGroup] = {};
   if (n < kActivationGroup) {

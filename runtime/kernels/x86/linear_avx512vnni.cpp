@@ -56,7 +56,7 @@ __m512i broadcast4(const int8_t* p) {
 }
 
 // The kinds of weights: pair() gives the bytes for inputs 4j.. and 4(j + 4).. of a group, scale()
-// what is scales_at() bytes behind its tile's first scales. Codes of kGroupsOfBlock groups, each at
+// what is scales_at() bytes after its tile's first scales. Codes of kGroupsOfBlock groups, each at
 // a place, are in one block of kGroupBytes.
 struct Int4 {
   static constexpr int32_t kOffset = 8;
@@ -166,7 +166,7 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
 }
 
 // What is prepared of a row for kStepGroups groups: the sums' starts, which take offset times the
-// activations out again, and the scales. It is read one by one, and must not be right behind these
+// activations out again, and the scales. It is read one by one, and must not be right after these
 // wide stores: such a load waits until they are in the cache.
 struct RowStep {
   alignas(64) int32_t starts[kStepGroups];

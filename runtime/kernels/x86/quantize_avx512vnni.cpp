@@ -52,7 +52,7 @@ void write_zeros(size_t n, int8_t* codes) {
   }
 }
 
-// A group of n values, zeros behind them.
+// A group of n values, zeros after them.
 void quantize_group(const float* x, size_t n, size_t group, int8_t* codes, float* scale,
                     int32_t* sum) {
   const uint32_t bits = largest_magnitude(x, n);
@@ -175,7 +175,7 @@ void quantize_values_avx512vnni(const float* x, size_t n, uint8_t* codes, uint16
     const __m512i high = _mm512_maskz_loadu_epi32(lanes_of(count - half), x + begin + half);
     const __m512i low_size = _mm512_and_si512(low, magnitude);
     const __m512i high_size = _mm512_and_si512(high, magnitude);
-    // Those of negative elements alone.
+    // Only those of negative elements.
     const __m512i low_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(low), low_size);
     const __m512i high_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(high), high_size);
     const ValueScale scale =

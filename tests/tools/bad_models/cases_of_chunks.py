@@ -44,7 +44,7 @@ def tables():
 
 
 def other_table(change):
-    """A chunk table of another length, the data behind it as it was."""
+    """A chunk table of another length, the data after it as it was."""
     good = Model().file()
     table = bytes(good.data[good.begin[CHUNKS]:good.begin[CHUNKS] + good.size[CHUNKS]])
     other = change(table)
@@ -62,7 +62,7 @@ def other_table(change):
 
 
 def shifted_from(first, distance):
-    """The chunks from the first on lie so much farther behind, in a file that is so much longer."""
+    """The chunks from the first on lie so much farther on, in a file that is so much longer."""
     file = Model().file()
     at = file.get_in(CHUNKS, ENTRY_BYTES * first, "<Q")
     file.data[at:at] = bytes(distance)

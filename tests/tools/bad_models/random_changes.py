@@ -51,7 +51,7 @@ def change(file, draw):
 
 
 def stream_of(valid, entry):
-    """Where, in a valid file, a chunk has the stream of its frame: (begin, end), behind the frame's header."""
+    """Where, in a valid file, a chunk has the stream of its frame: (begin, end), after the frame's header."""
     offset, stored, _, compression = struct.unpack_from("<Q3I", valid, entry)
     end = offset + stored
     if compression == 0:

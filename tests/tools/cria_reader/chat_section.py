@@ -24,7 +24,7 @@ class Rule:
 
 
 class Chat:
-    """The trusted texts, and the joint behind an answer that a question follows."""
+    """The trusted texts, and the joint after an answer that a question follows."""
 
     def __init__(self, texts, behind_answer):
         self.texts, self.behind_answer = texts, behind_answer

@@ -1,4 +1,4 @@
-"""Part 4 of docs/model_format.md: the chunks, one behind the other, and their bytes."""
+"""Part 4 of docs/model_format.md: the chunks, one after the other, and their bytes."""
 import itertools
 import struct
 

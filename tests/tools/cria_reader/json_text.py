@@ -57,7 +57,7 @@ def is_json(raw, deepest):
 
 
 def key(text, at):
-    """Behind a key and its colon, or None."""
+    """After a key and its colon, or None."""
     found = STRING.match(text, at)
     at = skip(text, found.end()) if found else len(text)
     return at + 1 if text[at:at + 1] == ":" else None

@@ -40,7 +40,7 @@ class ConvertFused : public ::testing::Test {
   TinyCheckpoint checkpoint_;
 };
 
-// The tensors named, one behind the other, become one.
+// The tensors named, one after the other, become one.
 void fuse(TinyCheckpoint* checkpoint, const std::vector<std::string>& parts,
           const std::string& name) {
   TestTensor fused = {kLayer + name, "F32", {0, 64}, ""};

@@ -370,7 +370,7 @@ TEST(Convert, NothingIsCompressedWithoutCompression) {
   EXPECT_EQ(file.config().model->compression,
             static_cast<uint32_t>(format::FileCompression::kStored));
   for (const format::ChunkEntry& chunk : file.chunks()) EXPECT_EQ(chunk.compression, 0u);
-  // In place, the scales of a matrix must lie right behind its codes.
+  // In place, the scales of a matrix must lie right after its codes.
   for (const format::TensorEntry& tensor : file.tensors()) {
     const format::ChunkEntry& first = file.chunks().at(tensor.first_chunk);
     const format::ChunkEntry& last = file.chunks().at(tensor.first_chunk + tensor.n_chunks - 1);

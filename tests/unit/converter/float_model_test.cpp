@@ -153,7 +153,7 @@ TEST(FloatModel, LayersOfSeveralKindsAreComputedByTheirKinds) {
   checkpoint.config["sliding_window"] = "3";
   const std::vector<uint32_t> tokens = {1, 5, 9, 30, 2, 41, 17};
   hosted::ThreadPool pool(1, hosted::FewerThreads::kAreTaken);
-  // The residual stream behind each layer.
+  // The residual stream after each layer.
   const auto streams = [&](const char* rope, const char* types) {
     checkpoint.config["no_rope_layers"] = rope;
     checkpoint.config["layer_types"] = types;
@@ -239,7 +239,7 @@ TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {
     ASSERT_EQ(tokens.size(), 20u);
     EXPECT_EQ(tokens.front(), 1u);
     for (size_t i = 1; i < tokens.size(); ++i) {
-      // A new beginning behind an end.
+      // A new beginning after an end.
       EXPECT_TRUE(tokens[i - 1] != 2 || tokens[i] == 1);
     }
   }

@@ -1,4 +1,4 @@
-// GGUF files of families with norms behind their blocks or around them become the files of their
+// GGUF files of families with norms after their blocks or around them become the files of their
 // folders; keys of one family are refused in another.
 #include <gtest/gtest.h>
 

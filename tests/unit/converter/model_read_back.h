@@ -125,7 +125,7 @@ class ModelReadBack {
     return raw;
   }
 
-  // The decompressed planes of a tensor, one behind the other.
+  // The decompressed planes of a tensor, one after the other.
   [[nodiscard]] std::string raw(const format::TensorEntry& entry) const {
     std::string out;
     for (uint32_t i = entry.first_chunk; i < entry.first_chunk + entry.n_chunks; ++i) {

@@ -1,4 +1,4 @@
-// Patterns of modules as Python's re reads them behind "(.*\\.)?(" and before ")$".
+// Patterns of modules as Python's re reads them after "(.*\\.)?(" and before ")$".
 #include "converter/lora/module_pattern.h"
 
 #include <gtest/gtest.h>

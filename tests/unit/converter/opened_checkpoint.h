@@ -40,7 +40,7 @@ struct Opened {
   TensorPlan plan;
 };
 
-// The residual stream behind each layer.
+// The residual stream after each layer.
 inline std::vector<Floats> behind_layers(const Opened& opened, const PlannedWeights& weights,
                                          FloatModel* model, hosted::ThreadPool* pool) {
   Floats x(model->n_rows() * opened.config.model->d_model);

@@ -113,7 +113,7 @@ TEST(PanelProduct, TheTwoSidesMayHaveDifferentWidths) {
   EXPECT_EQ(sums, (std::vector<float>{139, 54, 69}));
 }
 
-// Sums of any size of part: what is behind n_left rows stays.
+// Sums of any size of part: what is after n_left rows stays.
 TEST(TileProducts, AllVersionsRoundEachStepOnce) {
   constexpr size_t kStride = 20;
   constexpr float kUntouched = 7.0f;

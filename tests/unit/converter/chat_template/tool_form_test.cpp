@@ -52,7 +52,7 @@ struct Stored {
 };
 
 // As Nemotron Nano v2: what a conversation looks like that ends with calls depends on whether a
-// turn is opened behind it, which no place says.
+// turn is opened after it, which no place says.
 TEST(ToolFormTest, ALastMessageThatIsOpenedInTwoWaysCostsNoOther) {
   const Stored stored(template_of(
       kTools,

@@ -77,7 +77,7 @@ TEST(Tile16, Int8BytesWithScalesOfGroupsStandWhereTheFormatSays) {
   std::vector<int8_t> codes(3 * 64, 0);
   codes[2 * 64 + 7] = -127;
   codes[2 * 64 + 32] = 99;
-  const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3f80};  // of a row one behind the other
+  const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3f80};  // of a row one after the other
   Packed out = {std::vector<uint8_t>(1024, 0xcc), std::vector<uint8_t>(64, 0xcc)};
   pack_int8g32_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
   EXPECT_EQ(out.codes[64 + 4 * 2 + 3], 0x81);  // line 1, row 2, the last of its four inputs

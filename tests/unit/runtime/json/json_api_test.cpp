@@ -146,7 +146,7 @@ class WatchedMask : public testing::Test {
       n_bytes_ += word.size();
     }
   }
-  // Of the first mask behind a text of single bytes.
+  // Of the first mask after a text of single bytes.
   cria_status mask(const std::string& schema, std::string_view text) {
     json_.emplace(made_.model(), schema);
     EXPECT_EQ(json_->status(), CRIA_OK) << json_->problem().reason;

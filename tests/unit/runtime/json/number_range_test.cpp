@@ -36,7 +36,7 @@ bool make_range(const Bounds& b, bool integer, NumberRange* range) {
   return finish_range(integer, range);
 }
 
-// Hundredths, exactly: what is tried has at most two digits behind the point.
+// Hundredths, exactly: what is tried has at most two digits after the point.
 int64_t hundredths(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);

@@ -300,7 +300,7 @@ TEST(ScalarKernels, ActivationsAreThoseOfTheirNames) {
         kScalarVariants.activate[act](&gate, is_gated ? &up : nullptr, 1, 0.0f, 0.0f);
         const double factor = is_gated ? static_cast<double>(up) : 1.0;
         const double want = kActivations[act].act(static_cast<double>(v)) * factor;
-        // 1 + tanh(u) has no more than double's digits behind the point.
+        // 1 + tanh(u) has no more than double's digits after the point.
         const double of_reference = 1e-15 * std::fabs(static_cast<double>(v)) * factor;
         ASSERT_LE(std::fabs(static_cast<double>(gate) - want),
                   std::fabs(want) * kEpsilon * kActivations[act].roundings + of_reference)

@@ -281,7 +281,7 @@ TEST(ChatTemplateTest, ThinkingStandsBeforeATextBehindTheLastQuestionAlone) {
   EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A](hm)so<eos>[E]");
   messages.push_back(user("no"));
   EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A]so<eos>[U]no<eos>[E]");
-  messages.erase(messages.end() - 2);  // a question behind a result
+  messages.erase(messages.end() - 2);  // a question after a result
   EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[U]no<eos>[E]");
 }
 

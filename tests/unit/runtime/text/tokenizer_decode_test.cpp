@@ -14,7 +14,7 @@ using test::sentencepiece_section;
 using test::TokenizerSection;
 using test::Tokens;
 
-// What each token gives, with bars between; the end of the stream behind the last bar.
+// What each token gives, with bars between; the end of the stream after the last bar.
 std::string stream(const Tokenizer& tokenizer, const Tokens& tokens, bool show_special) {
   DecodeState state = {};
   std::vector<char> out(tokenizer.header.longest_token * size_t{3} + 8);

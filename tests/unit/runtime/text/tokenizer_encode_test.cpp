@@ -142,7 +142,7 @@ TEST(TokenizerEncodeTest, TextThatContinuesBetweenWordsEncodesAsTheWhole) {
     for (const size_t cut : {size_t{2}, size_t{8}, size_t{14}, text.size()}) {
       EXPECT_EQ(in_parts(tokenizer, text, cut, kPlain, kContinue), whole) << cut;
     }
-    // Behind the added token the whole has a space in front, where the tokenizer puts one.
+    // After the added token the whole has a space in front, where the tokenizer puts one.
     const size_t behind = text.find("wor", 14);
     EXPECT_EQ(in_parts(tokenizer, text, behind, kPlain, flags == 0 ? kContinue : kPlain), whole);
     // No merge crosses a cut, and a word that is cut is not a word.
@@ -156,7 +156,7 @@ TEST(TokenizerEncodeTest, TextThatContinuesGetsNoSpaceOfSentencePiece) {
     const OpenTokenizer tokenizer(sentencepiece_section(format::kPrependSpace | more, false));
     const std::string text = "ab c ab a";
     const std::string whole = shown(tokenizer.pieces(text, kPlain));
-    // Inside a word where nothing merges, before a space and behind one.
+    // Inside a word where nothing merges, before a space and after one.
     for (const size_t cut : {size_t{2}, size_t{3}, size_t{4}, size_t{5}, size_t{7}}) {
       EXPECT_EQ(shown(in_parts(tokenizer, text, cut, kPlain, kContinue)), whole) << cut;
     }

@@ -9,7 +9,7 @@
 namespace cria::hosted {
 namespace {
 
-// What a model's name stands behind, with slashes of either kind in it.
+// What a model's name stands after, with slashes of either kind in it.
 constexpr const char* kModelPath = "/v1/models/";
 
 JsonText model_object(const Service& service) {

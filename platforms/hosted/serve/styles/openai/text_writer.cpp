@@ -14,7 +14,7 @@ class TextWriter final : public OpenAiWriter {
       : OpenAiWriter(std::move(order), text, {"cmpl-", "text_completion", "text_completion"}) {}
 
  private:
-  // logprobs are put behind it.
+  // logprobs are put after it.
   static JsonText choice_of(size_t index, const JsonText& text, const JsonText& reason) {
     return JsonText::object({{"index", index}, {"text", text}, {"finish_reason", reason}});
   }

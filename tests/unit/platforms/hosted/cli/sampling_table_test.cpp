@@ -21,7 +21,7 @@ std::string problem(const std::string& name, const std::string& value) {
   return {};
 }
 
-// The message of the command line without what is in front of it and behind.
+// The message of the command line without what is in front of it and after.
 std::string command_line_problem(const std::string& name, const std::string& value) {
   CLI::App app;
   SamplingOptions options;

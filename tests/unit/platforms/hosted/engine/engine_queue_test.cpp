@@ -262,7 +262,7 @@ TEST_F(EngineQueue, CancelsChoicesThatHaveNotBegun) {
   }
 }
 
-// A session that is full behind the engine's back stands for a step that fails.
+// A session that is full without the engine's knowledge stands for a step that fails.
 TEST_F(EngineQueue, AFailedStepEndsThoseInItAlone) {
   EngineTrial trial(demo_path(), {.n_sessions = 2, .context = 64, .options = {.log = &take_line}});
   const std::vector<uint32_t> filling(63, 7);

@@ -162,7 +162,7 @@ TEST(EngineReuse, ThePromptThatCameBeforeIsReadButForWhatAnAnswerNeeds) {
     request.prompt.insert(request.prompt.end(), more.begin(), more.end());
     EXPECT_GE(ask(), 249U);
     EXPECT_EQ(ask(), 279U);
-    // Another question behind the same lead, in another session or the same.
+    // Another question after the same lead, in another session or the same.
     for (const uint32_t salt : {3U, 4U, 5U}) {
       request.prompt.resize(200);
       request.prompt.push_back(salt);

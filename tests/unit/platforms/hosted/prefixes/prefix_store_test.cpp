@@ -46,7 +46,7 @@ class PrefixStoreTest : public testing::Test {
     return {model_, folder_.string(), most_bytes,
             [this](const std::string& line) { told_.push_back(line); }};
   }
-  // Reads tokens and gives the state behind them.
+  // Reads tokens and gives the state after them.
   std::vector<uint8_t> state_of(const Tokens& tokens) {
     model_.check(cria_reset(model_.session(), 0));
     model_.check(cria_prefill(model_.workspace(), model_.session(), tokens.data(), tokens.size()));

@@ -326,7 +326,7 @@ TEST_F(HttpServerTrial, RequestsThatAreSentAheadAreAnsweredInOrder) {
   }
 }
 
-// However much is sent behind a request, its client's leaving is seen while it is answered.
+// However much is sent after a request, its client's leaving is seen while it is answered.
 TEST_F(HttpServerTrial, WhoLeavesIsMissedHoweverMuchItHasSent) {
   int n = 0;
   for (const size_t n_ahead : {size_t{0}, size_t{100}, size_t{16} << 10, size_t{20} << 10,

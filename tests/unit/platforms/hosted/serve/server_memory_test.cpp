@@ -199,7 +199,7 @@ TEST(ServerMemory, AFailedAllocationEndsOneRequest) {
   EXPECT_LT(n_silent, kOfConnection * std::size(kAsked));
 }
 
-// A while without any memory at all: what was asked meanwhile ends, and what comes behind is
+// A while without any memory at all: what was asked meanwhile ends, and what comes after is
 // served.
 TEST(ServerMemory, ItOutlivesAWhileWithoutAny) {
   const Spared spared;
