@@ -38,8 +38,9 @@ struct ImportedChatTemplate {
 
 // Several times the longest known.
 inline constexpr size_t kMaxAppliedTemplateBytes = 1 << 16;
-// Of this program and of Python, each. The longest known take 1 s on a server's core of 2023.
-inline constexpr ChildLimits kTemplateLimits = {10, uint64_t{1} << 28, 1 << 18};
+// Of this program and of Python, each. The longest known take Python 6 s on a busy server, and
+// several times as long on a small board.
+inline constexpr ChildLimits kTemplateLimits = {60, uint64_t{1} << 28, 1 << 18};
 
 [[nodiscard]] ImportedChatTemplate import_chat_template(
     const ChatTemplateSource& source, const ChildLimits& limits = kTemplateLimits);

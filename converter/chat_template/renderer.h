@@ -84,8 +84,9 @@ class MissingJinja : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Processor time of all renderings together, memory, and bytes of one rendering.
-inline constexpr ChildLimits kRenderLimits = {10, uint64_t{1} << 28, size_t{1} << 22};
+// Processor time of all renderings together, of which one may take a tenth; memory; and bytes of
+// one rendering.
+inline constexpr ChildLimits kRenderLimits = {60, uint64_t{1} << 28, size_t{1} << 22};
 
 class TemplateRenderer {
  public:

@@ -127,6 +127,7 @@ class Lines(Base):
         line = self.assert_refused(INVALID, f"{self.model}: added token 2 '<'", "chat template")
         self.assertNotIn("eos_token_id", line)
 
+    @unittest.skipIf("CRIA_EMULATOR" in os.environ, "emulated, it takes more processor time than a template may")
     def test_a_template_with_too_long_texts_is_named(self):
         text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 60000 + "<|im_end|>' }}{% for")
         (self.model / "chat_template.jinja").write_text(text)

@@ -2,6 +2,7 @@
 #include "converter/chat_template/renderer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -277,6 +278,28 @@ TEST(ChatTemplateRenderTest, WhatIsTooMuchForAllEndsInTime) {
     }
   }
   EXPECT_THROW(TemplateRenderer("{{ 9 ** (9 ** 8) % 10 }}", {}, kLittle), std::runtime_error);
+}
+
+// Small boards need much time for all renderings, a rendering without an end gets little of it.
+TEST(ChatTemplateRenderTest, OneRenderingHasATenthOfTheTime) {
+  constexpr ChildLimits kMuch = {20, uint64_t{1} << 27, 1 << 16};
+  const auto seconds = [] {
+    rusage usage = {};
+    EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &usage), 0);
+    return static_cast<double>(usage.ru_utime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
+  };
+  const double before = seconds();
+  {
+    const TemplateRenderer renderer(
+        "{% if messages[0].content == 'q' %}q{% else %}{% for a in range(60000) %}"
+        "{% for b in range(60000) %}{% endfor %}{% endfor %}{% endif %}",
+        {}, kMuch);
+    EXPECT_EQ(renderer.render(kQuestion, false).text, "q");
+    EXPECT_THROW(static_cast<void>(renderer.render({{ChatRole::kUser, "x"}}, false)),
+                 std::runtime_error);
+  }
+  EXPECT_LT(seconds() - before, 10);
 }
 
 TEST(ChatTemplateRenderTest, WhatIsNoTemplateIsSaidInALine) {
