@@ -78,7 +78,7 @@ cat >"$out/src/cria_config.h" <<'END'
 #define CRIA_WITH_REASONS 1 /* say why a file is refused, not only that it is: 3 KB of text */
 #endif
 #ifndef CRIA_WITH_TOOLS
-#define CRIA_WITH_TOOLS 1 /* tools, calls and results in conversations: 7 KB */
+#define CRIA_WITH_TOOLS 1 /* tools, calls and results in conversations: 10 KB */
 #endif
 #ifndef CRIA_WITH_EMBEDDINGS
 #define CRIA_WITH_EMBEDDINGS 1 /* give hidden rows and embeddings of texts: 400 bytes, and cria_embed where it is called */

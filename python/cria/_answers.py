@@ -59,7 +59,7 @@ class Forbidden:
             is_end, model = lib.cria_is_end_token, self._engine.host.model
             self._ends = [each for each in range(self._engine.vocab_size) if is_end(model, each)]
         if all(map(self._has, [token] if token != s.NO_TOKEN else self._ends or [])):
-            raise CriaError("logit_bias, with the schema if there is one, forbids every token",
+            raise CriaError("logit_bias, with a schema or tools if there are any, forbids every token",
                             s.Status.CRIA_NOTHING_TO_SAMPLE.name, s.Status.CRIA_NOTHING_TO_SAMPLE)
 
 
@@ -229,7 +229,9 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
         if why:
             ending.finish_reason = why
             if not stops.is_met:
-                text += stops.feed(engine.decode(state, s.NO_TOKEN)) + stops.rest()
+                # Half a character of an answer that is cut may be one of a marker.
+                is_left_out = order.reader is not None and why != "stop"
+                text += ("" if is_left_out else stops.feed(engine.decode(state, s.NO_TOKEN))) + stops.rest()
         if order.reader is not None:
             text = order.reader.feed(text) + (order.reader.finish(why != "stop" or stops.is_met) if why else "")
             ending.thinking, ending.calls = order.reader.thinking, tuple(order.reader.calls)

@@ -5,14 +5,15 @@ import ctypes
 import mmap
 import os
 import re
-from typing import Any
+from typing import Any, Union
 
 from . import _structs as s
-from ._errors import CancelledError, CriaError
+from ._errors import CancelledError, CriaError, SchemaError
 from ._native import lib
 
 # Of the host: what the cria program would end with.
 _EXIT_NAMES = {2: "USAGE", 3: "INVALID_INPUT", 4: "IO", 5: "MEMORY"}
+_MOST_TOLD = 1024
 
 
 class Memory:
@@ -40,8 +41,24 @@ def open_host(path: str, options: s.HostOptions) -> Any:
     host = lib.cria_host_open(os.fsencode(path), ctypes.byref(options), ctypes.byref(problem))
     if host:
         return host
-    message = re.sub(r"--([a-z])", r"\1", problem.message.decode(errors="replace"))  # options are arguments here
+    raise error_of(problem)
+
+
+def error_of(problem: s.HostProblem, where: str = "") -> CriaError:
+    """What the host says is wrong."""
+    message = where + re.sub(r"--([a-z])", r"\1", problem.message.decode(errors="replace"))  # options are arguments here
     if problem.status != s.Status.CRIA_OK:
         status = s.Status(problem.status)
-        raise CriaError(message, status.name, status)
-    raise CriaError(message, _EXIT_NAMES.get(problem.exit_code, "FAILED"))
+        return CriaError(message, status.name, status)
+    return CriaError(message, _EXIT_NAMES.get(problem.exit_code, "FAILED"))
+
+
+def problem_text(tell: Any, problem: Union[s.CallProblem, s.JsonProblem], text: bytes) -> str:
+    """What the program says of a problem of tools or of a schema."""
+    told = ctypes.create_string_buffer(_MOST_TOLD)
+    tell(ctypes.byref(problem), text, len(text), told, len(told))
+    return told.value.decode(errors="replace")
+
+
+def schema_error(status: int, problem: s.JsonProblem, message: str) -> SchemaError:
+    return SchemaError(message, s.Status(status), problem.offset, problem.keyword.decode(errors="replace"))

@@ -6,9 +6,8 @@ import weakref
 from typing import Optional
 
 from . import _structs as s
-from ._calls import Memory, check
+from ._calls import Memory, check, problem_text, schema_error
 from ._engine import Engine
-from ._errors import SchemaError
 from ._native import lib
 
 
@@ -21,11 +20,11 @@ class Guide:
         n_bytes = ctypes.c_size_t()
         problem = s.JsonProblem()
         text = (schema or None, len(schema))
-        self._check(lib.cria_json_required(vocabulary, *text, ctypes.byref(n_bytes), ctypes.byref(problem)), problem)
+        self._check(lib.cria_json_required(vocabulary, *text, ctypes.byref(n_bytes), ctypes.byref(problem)), problem, schema)
         self._memory = Memory(n_bytes.value)
         self._json = ctypes.c_void_p()
         self._check(lib.cria_json_make(self._memory.address, n_bytes.value, vocabulary, *text, ctypes.byref(self._json),
-                                       ctypes.byref(problem)), problem)
+                                       ctypes.byref(problem)), problem, schema)
         self._state = s.JsonState()
         check(lib.cria_json_begin(self._json, ctypes.byref(self._state)))
 
@@ -34,15 +33,12 @@ class Guide:
         return self._memory.n_bytes
 
     @staticmethod
-    def _check(status: int, problem: s.JsonProblem) -> None:
+    def _check(status: int, problem: s.JsonProblem, schema: bytes) -> None:
         if status == s.Status.CRIA_OK:
             return
         if not problem.reason:
             check(status, "the schema")
-        keyword = problem.keyword.decode(errors="replace")
-        subject = f'"{keyword}"' if keyword else "the schema"
-        raise SchemaError(f"the schema: byte {problem.offset}: {subject} {problem.reason.decode()}", s.Status(status),
-                          problem.offset, keyword)
+        raise schema_error(status, problem, "the schema: " + problem_text(lib.cria_host_json_problem_text, problem, schema))
 
     def mask(self) -> None:
         """Leaves the tokens that can come next."""

@@ -283,11 +283,11 @@ class Model:
         return self._answer("chat", lambda order: self._tooled(conversation, shown, tool_choice, order), stream, schema, max_tokens, stop,
                             drawing)
 
-    def _tooled(self, conversation: TooledConversation, shown: list[bytes], choice: str, order: Order) -> Generator[str, None, None]:
+    def _tooled(self, conversation: TooledConversation, shown: list[dict[str, Any]], choice: str, order: Order) -> Generator[str, None, None]:
         """The answer to a conversation with tools, calls or thinking."""
         engine = self._engine
         writing = CallWriting(engine)
-        tools = b"[" + b",".join(shown) + b"]" if shown else b""
+        tools = conversation.tools
         if shown:
             taken = writing.need_calls(engine)
         tokens, opened = conversation.encode(engine)

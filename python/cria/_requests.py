@@ -108,7 +108,7 @@ def read_messages(messages: Messages) -> list[tuple[s.Role, bytes]]:
 def _needs_parts(message: Message) -> bool:
     """Whether a message has more than a role and a text."""
     return message.get("role") in ("tool", "function") or any(
-        message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning", "thinking"))
+        message.get(name) for name in ("tool_calls", "function_call", "images", "reasoning_content", "reasoning", "thinking"))
 
 
 def have_parts(messages: Messages) -> bool:
@@ -117,59 +117,35 @@ def have_parts(messages: Messages) -> bool:
         isinstance(message, Mapping) and _needs_parts(message) for message in messages)
 
 
-def _call_of(call: Any) -> tuple[bytes, bytes, bytes]:
-    """Name, arguments as JSON, id."""
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise ValueError('a call is {"id", "function": {"name", "arguments"}}')
-    arguments = function.get("arguments") or "{}"
-    if isinstance(arguments, str):
-        return _whole(function["name"]), _whole(arguments), _whole(str(call.get("id") or ""))
+def json_of(what: str, value: Any) -> bytes:
+    """JSON; mappings and sequences of any kind are objects and lists."""
+    def plain(other: Any) -> Any:
+        if isinstance(other, Mapping):
+            return dict(other)
+        if isinstance(other, Sequence):
+            return list(other)
+        raise ValueError(f"{type(other).__name__} is no type of JSON")
     try:
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise ValueError(f"the arguments of a call of {function['name']!r} are not a JSON object: {error}") from None
-    return _whole(function["name"]), _whole(text), _whole(str(call.get("id") or ""))
+        return _whole(json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
-def read_parts(messages: Messages) -> list[dict[str, Any]]:
-    """Messages with calls, results and thinking, as _tools.Conversation takes them. Who has no name or id gets that of the call
-    which has its id, or comes next."""
+def read_parts(messages: Messages) -> list[Message]:
+    """Messages with calls, results and thinking: the host reads them."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    read: list[dict[str, Any]] = []
-    waiting: list[tuple[bytes, bytes, bytes]] = []  # calls without a result
     for message in messages:
         check_type("a message", message, Mapping)
-        role = "tool" if message.get("role") == "function" else message.get("role")
-        if role not in _ROLES and role != "tool":
-            raise ValueError(f"role is {role!r}, not one of {', '.join(_ROLES)}, tool")
-        thinking = next((message[name] for name in ("reasoning_content", "reasoning", "thinking") if message.get(name)), "")
-        calls = [_call_of(call) for call in message.get("tool_calls") or []]
-        name, identity = (_whole(str(message.get(key) or "")) for key in ("name", "tool_call_id"))
-        if calls:
-            waiting = list(calls)
-        if role == "tool":
-            answered = next((call for call in waiting if (call[2] == identity if identity else name in (b"", call[0]))), None)
-            if answered is not None:
-                waiting.remove(answered)
-                name, identity = name or answered[0], identity or answered[2]
-        content = message.get("content")
-        text = _text_of("" if content is None else content)
-        is_own = role in ("tool", "assistant")
-        read.append({"role": s.Role.TOOL if role == "tool" else _ROLES[role], "text": _whole(text) if is_own else text.encode(),
-                     "thinking": _whole(str(thinking)), "calls": calls, "name": name if role == "tool" else b"", "id": identity})
-    if not read:
+    if not messages:
         raise ValueError("there are no messages")
-    return read
+    return [dict(message) for message in messages]
 
 
-def read_thinking(thinking: Optional[bool]) -> int:
-    """cria_thinking."""
-    if thinking is None:
-        return 0
-    check_type("thinking", thinking, bool)
-    return 1 if thinking else 2
+def read_thinking(thinking: Optional[bool]) -> Optional[bool]:
+    if thinking is not None:
+        check_type("thinking", thinking, bool)
+    return thinking
 
 
 def read_schema(schema: Optional[Schema]) -> Optional[bytes]:

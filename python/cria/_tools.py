@@ -12,10 +12,11 @@ import typing
 from typing import Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union
 
 from . import _structs as s
-from ._calls import Memory, check
+from ._calls import Memory, check, error_of, problem_text, schema_error
 from ._engine import Engine
-from ._errors import CriaError, SchemaError
+from ._errors import CriaError
 from ._native import lib
+from ._requests import check_type, json_of
 from ._results import Call
 
 Tool = Union[Callable[..., Any], Mapping[str, Any]]
@@ -26,7 +27,7 @@ _MOST_FORCED = 16  # as the other programs ask for: it decides how text is cut i
 _WRITES_CALLS, _WRITES_THINKING = 1, 2
 _CHOICES = {"auto": 0, "none": 1, "required": 2}
 _NAMED = 3
-_PLAIN_TOOL = b'{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}'
+_WRONG_USE = 2  # the exit code of a usage error
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _PARAMETER = re.compile(r"^\s*(?::param(?:\s+\S+)?\s+(\w+):|(\w+)(?:\s*\([^)]*\))?:)\s*(.*)$")
 
@@ -112,7 +113,7 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     """{"type": "function", "function": {...}}: of a function by its type hints and docstring; a dict as it is."""
     if isinstance(tool, Mapping):
         return dict(tool)
-    if not callable(tool):
+    if not (inspect.isroutine(tool) or inspect.isclass(tool)):
         raise TypeError(f"a tool is a function or a dict, not {type(tool).__name__}")
     hints = typing.get_type_hints(tool)
     description, parameters = _described(tool)
@@ -133,75 +134,61 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def name_of(tool: Mapping[str, Any]) -> Optional[str]:
-    """None: it has no name that is a text."""
-    function = tool.get("function")
-    name = function.get("name") if isinstance(function, Mapping) else None
-    return name if isinstance(name, str) else None
+def _known_names(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    functions = [tool.get("function") for tool in told]
+    names = [function.get("name") for function in functions if isinstance(function, Mapping)]
+    return [name for name in names if isinstance(name, str)]
 
 
-def read_tools(tools: Optional[Tools], choice: str) -> list[bytes]:
-    """Tools as JSON, and a choice that they allow."""
+def read_tools(tools: Optional[Tools], choice: str) -> list[dict[str, Any]]:
+    """Tools as JSON has them, and a choice that they allow."""
+    if tools is not None and (isinstance(tools, (str, Mapping)) or not isinstance(tools, collections.abc.Iterable)):
+        raise TypeError(f"tools is a list of functions or dicts, not {type(tools).__name__}")
+    check_type("tool_choice", choice, str)
     told = [tool_of(tool) for tool in tools or []]
-    names = [name_of(tool) for tool in told]
-    for i, name in enumerate(names):
-        if not name:
-            raise ValueError(f'tool {i + 1} is no function with a name; give {{"type": "function", "function": {{"name": ...}}}}')
-        if name in names[:i]:
-            raise ValueError(f"tool {i + 1} is called {name!r}, as one before it; give each its own name")
+    names = _known_names(told)
     if choice not in _CHOICES and choice not in names:
-        known = ", ".join(str(name) for name in names) or "there are none"
+        known = ", ".join(names) or "there are none"
         raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or the name of a tool: {known}")
-    if choice == "required" and not names:
+    if choice == "required" and not told:
         raise ValueError("tool_choice is 'required', and there are no tools; give tools")
-    return [json.dumps(tool, ensure_ascii=False).encode() for tool in told]
+    return told
 
 
 # Conversations --------------------------------------------------------------------------------------------------------
 
 
-def _text(text: bytes) -> s.TextStruct:
-    return s.TextStruct(text or None, len(text))
-
-
 class Conversation:
-    """A conversation with tools, calls and results, as cria_encode_chat takes it."""
+    """A conversation with tools, calls and results, as JSON: the host reads it."""
 
-    def __init__(self, messages: list[dict[str, Any]], tools: list[bytes], thinking: int) -> None:
-        self._kept: list[Any] = [messages]  # what the structs point to
-        self._tools = tools
-        self.n_calls = sum(len(message["calls"]) for message in messages)
-        said = (s.MessageStruct * len(messages))()
-        parts = (s.MessagePartsStruct * len(messages))()
-        for i, message in enumerate(messages):
-            said[i] = s.MessageStruct(message["role"], message["text"], len(message["text"]))
-            calls = (s.CallStruct * len(message["calls"]))(*(s.CallStruct(*map(_text, call)) for call in message["calls"]))
-            self._kept.append(calls)
-            parts[i] = s.MessagePartsStruct(_text(message["thinking"]), calls, len(calls), _text(message["name"]), _text(message["id"]))
-        shown = (s.TextStruct * len(tools))(*map(_text, tools))
-        self._kept += [said, parts, shown]
-        self.struct = s.ConversationStruct(messages=said, n_messages=len(messages), ending=s.TURN_OPENED, thinking=thinking,
-                                           parts=ctypes.cast(parts, ctypes.c_void_p), tools=ctypes.cast(shown, ctypes.c_void_p),
-                                           n_tools=len(tools))
-
-    def _blamed_tool(self, workspace: Any, refusal: bytes) -> str:
-        """The first tool that a refusal is about, by its number and name; empty: it is about none, or about all."""
-        def is_of(tool: bytes) -> bool:
-            alone = s.ConversationStruct(ending=s.TURN_OPENED, tools=ctypes.cast(ctypes.pointer(_text(tool)), ctypes.c_void_p), n_tools=1)
-            return bool(lib.cria_chat_refusal(workspace, ctypes.byref(alone)) == refusal)
-
-        blamed = next((i for i, tool in enumerate(self._tools) if is_of(tool)), None)
-        if blamed is None or is_of(_PLAIN_TOOL):
-            return ""
-        return f"tool {blamed + 1} ({name_of(json.loads(self._tools[blamed]))!r}): "
+    def __init__(self, messages: list[Any], tools: list[dict[str, Any]], thinking: Optional[bool]) -> None:
+        self.tools = json_of("the tools", tools) if tools else b""
+        said = b'{"messages": ' + json_of("the messages", messages)
+        if tools:
+            said += b', "tools": ' + self.tools
+        if thinking is not None:
+            said += b', "chat_template_kwargs": ' + json_of("thinking", {"enable_thinking": thinking})
+        self._text = said + b"}"
+        self.n_calls = 0  # known when it was read
 
     def encode(self, engine: Engine) -> tuple[list[int], bytes]:
         """Its tokens, and the template's text after the last message."""
-        workspace, conversation = engine.host.workspace, ctypes.byref(self.struct)
-        refusal = lib.cria_chat_refusal(workspace, conversation)
-        if refusal:
-            status = s.Status.CRIA_REFUSED_BY_TEMPLATE
-            raise CriaError(f"{engine.path}: {self._blamed_tool(workspace, refusal)}the chat template {refusal.decode()}", status.name, status)
+        problem = s.HostProblem()
+        read = lib.cria_host_conversation_read(ctypes.byref(engine.host), self._text, len(self._text), ctypes.byref(problem))
+        if not read:
+            if problem.exit_code == _WRONG_USE and problem.status == s.Status.CRIA_OK:
+                raise ValueError(problem.message.decode(errors="replace"))
+            raise error_of(problem, f"{engine.path}: ")
+        try:
+            parts = ctypes.cast(read.contents.parts, ctypes.POINTER(s.MessagePartsStruct))
+            self.n_calls = sum(parts[i].n_calls for i in range(read.contents.n_messages))
+            return self._encode(engine, read)
+        finally:
+            lib.cria_host_conversation_close(read)
+
+    @staticmethod
+    def _encode(engine: Engine, conversation: Any) -> tuple[list[int], bytes]:
+        workspace = engine.host.workspace
         advice = "; shorten it, or give Model a larger context"
         n = ctypes.c_size_t()
         tokens = (ctypes.c_uint32 * lib.cria_context(engine.host.session))()
@@ -315,10 +302,10 @@ class CallGuide:
         order.one_call = int(taken is s.HostCalls.ONE_CALL)
         order.thinks = int(bool(writing.writes & _WRITES_THINKING))
         n, problem = ctypes.c_size_t(), s.CallProblem()
-        self._check(lib.cria_call_grammar_required(vocabulary, ctypes.byref(order), ctypes.byref(n), ctypes.byref(problem)), problem)
+        self._check(lib.cria_call_grammar_required(vocabulary, ctypes.byref(order), ctypes.byref(n), ctypes.byref(problem)), problem, tools)
         self._memory, self._grammar = Memory(n.value), ctypes.c_void_p()
         self._check(lib.cria_call_grammar_make(self._memory.address, n.value, vocabulary, ctypes.byref(order), ctypes.byref(self._grammar),
-                                               ctypes.byref(problem)), problem)
+                                               ctypes.byref(problem)), problem, tools)
         self._state = s.CallState()
         check(lib.cria_call_grammar_begin(self._grammar, opened, len(opened), ctypes.byref(self._state)))
 
@@ -327,16 +314,12 @@ class CallGuide:
         return self._memory.n_bytes
 
     @staticmethod
-    def _check(status: int, problem: s.CallProblem) -> None:
+    def _check(status: int, problem: s.CallProblem, tools: bytes) -> None:
         if status == s.Status.CRIA_OK:
             return
-        tool, schema = problem.tool.decode(errors="replace"), problem.schema
-        where = f"the tool {tool!r}" if tool else "the tools"
-        if not schema.reason:
-            check(status, where)
-        keyword = schema.keyword.decode(errors="replace")
-        subject = f'"{keyword}"' if keyword else "the schema"
-        raise SchemaError(f"{where}: byte {schema.offset}: {subject} {schema.reason.decode()}", s.Status(status), schema.offset, keyword)
+        if not problem.schema.reason:
+            check(status, f"the tool {problem.tool.decode(errors='replace')!r}" if problem.tool else "the tools")
+        raise schema_error(status, problem.schema, problem_text(lib.cria_host_call_problem_text, problem, tools))
 
     def mask(self) -> None:
         host = self._engine.host

@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import enum
+import functools
 import gc
 import json
 import os
@@ -83,7 +84,7 @@ def test_functions_are_declared():
         listed = found.group(1).strip()
         assert (0 if listed == "void" else listed.count(",") + 1) == len(arguments), name
     used = "".join(path.read_text() for path in (SOURCE / "python/cria").glob("*.py"))
-    assert {name for name in _native._FUNCTIONS if not re.search(rf"\b(?:lib|library)\.{name}\(", used)} == set()
+    assert {name for name in _native._FUNCTIONS if not re.search(rf"\b(?:lib|library)\.{name}\b", used)} == set()
 
 
 def test_structs_have_the_layout_of_the_compiler(tmp_path):
@@ -485,7 +486,7 @@ def test_biases_that_leave_no_token_are_told(model):
         space, = model.tokenize(" a")[:1]
         for kept in ({space}, set(ends_of(model))):
             rest = {token: never for token in range(size) if token not in kept}
-            with pytest.raises(cria.CriaError, match="^logit_bias, with the schema if there is one, forbids every token$") as caught:
+            with pytest.raises(cria.CriaError, match="^logit_bias, with a schema or tools if there are any, forbids every token$") as caught:
                 use("hello", schema={"type": "integer"}, logit_bias=rest)
             assert caught.value.name == "CRIA_NOTHING_TO_SAMPLE"
         only = use("hello", max_tokens=3, logit_bias={token: never for token in range(size) if token != space})
@@ -586,6 +587,8 @@ def test_a_schema_that_is_not_understood(model):
     with pytest.raises(cria.SchemaError, match="patternProperties") as caught:
         model.chat("x", schema={"patternProperties": {"a": True}})
     assert caught.value.keyword == "patternProperties" and caught.value.offset == 1
+    with pytest.raises(cria.SchemaError, match=r"the schema: byte \d+, in /properties/a: \"patternProperties\" is not supported"):
+        model.chat("x", schema={"properties": {"a": {"patternProperties": {"x": {}}}}})
     assert caught.value.status is cria.Status.CRIA_UNSUPPORTED
     with pytest.raises(cria.SchemaError):
         model.chat("x", schema="{", stream=True)
@@ -977,9 +980,9 @@ def test_lone_surrogates_of_calls_and_results_are_replaced(tooled):
     calls = [{"id": "a\udc00", "function": {"name": "light", "arguments": {"room": "x\ud800y"}}}]
     said = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "\ud83d", "tool_calls": calls},
             {"role": "tool", "tool_call_id": "a\udc00", "content": "\ud83d\ude00\ud800"}]
-    read = cria._requests.read_parts(said)
-    assert read[1]["calls"] == [(b"light", '{"room": "x\ufffdy"}'.encode(), "a\ufffd".encode())] and read[1]["text"] == "\ufffd".encode()
-    assert read[2]["text"] == "\U0001f600\ufffd".encode() and read[2]["id"] == "a\ufffd".encode()
+    read = json.loads(cria._requests.json_of("the messages", cria._requests.read_parts(said)))
+    assert read[1]["tool_calls"][0] == {"id": "a\ufffd", "function": {"name": "light", "arguments": {"room": "x\ufffdy"}}}
+    assert (read[1]["content"], read[2]["content"], read[2]["tool_call_id"]) == ("\ufffd", "\U0001f600\ufffd", "a\ufffd")
     with cria.Model(tooled) as opened:
         assert isinstance(opened.chat(said, tools=[light], tool_choice="none", seed=1, max_tokens=8), cria.Answer)
 
@@ -1009,10 +1012,7 @@ NO_RESULTS = """{%- if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% end
 
 def test_a_template_without_results_is_refused_by_all(tmp_path):
     """cria serve, cria run and Python ask one rule."""
-    (tmp_path / "template.jinja").write_text(NO_RESULTS)
-    path = tmp_path / "model.cria"
-    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template",
-                    str(tmp_path / "template.jinja")], check=True, timeout=cli.PATIENCE_S)
+    path = with_template(tmp_path, NO_RESULTS)
     why = "its chat template has no place for tools, or none for what calls came to"
     with cria.Model(path) as opened, pytest.raises(cria.CriaError, match=why):
         opened.chat("light", tools=[light])
@@ -1042,6 +1042,54 @@ def test_calls_are_held_to_their_tools(tooled):
             opened.chat("light", tools=[light], schema=OBJECT)
 
 
+def with_template(tmp_path, template):
+    """The demo with another chat template."""
+    (tmp_path / "template.jinja").write_text(template)
+    path = tmp_path / "model.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template",
+                    str(tmp_path / "template.jinja")], check=True, timeout=cli.PATIENCE_S)
+    return path
+
+
+def test_nothing_of_a_marker_is_told_wherever_it_is_cut(tmp_path):
+    with cria.Model(with_template(tmp_path, cli.WIDE_MARKERS), threads=1) as opened:
+        for n_tokens in range(1, 40):
+            answer = opened.chat("light", tools=[light], tool_choice="required", seed=1, max_tokens=n_tokens)
+            assert (n_tokens, answer, answer.finish_reason) == (n_tokens, "", "length")
+
+
+def test_ids_of_another_kind_than_the_templates_are_replaced(tmp_path):
+    """As the server does it (server_tools_test); those that fit stay."""
+    path = with_template(tmp_path, cli.IDS_OF_NINE)
+
+    def history(identity):
+        call = {"type": "function", "function": {"name": "light", "arguments": {"room": "hall"}}, **identity}
+        return [{"role": "user", "content": "light"}, {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "content": "15", **({"tool_call_id": identity["id"]} if identity else {})}]
+
+    def answer_to(identity):
+        answer = opened.chat(history(identity), tools=[light], tool_choice="none", seed=3, max_tokens=20)
+        return answer, opened.chat(history(identity), tools=[light], tool_choice="none", seed=3, max_tokens=1).n_read
+    with cria.Model(path) as opened:
+        wanted = answer_to({"id": "call00000"})
+        assert answer_to({"id": "call_of_another_kind"}) == answer_to({}) == wanted
+        assert answer_to({"id": "abcdefghi"})[0] != wanted[0]
+        said = history({})
+        said[1]["tool_calls"] = []
+        with pytest.raises(cria.CriaError, match="the chat template ") as raised:
+            opened.chat(said, tools=[light])
+        assert raised.value.status is cria.Status.CRIA_REFUSED_BY_TEMPLATE
+
+
+def test_a_strict_tool_that_is_not_understood_is_named_as_by_the_server(tooled):
+    odd = {"type": "object", "properties": {"a/b": {"type": "object", "patternProperties": {"x": {}}}}}
+    tools = [light, {"type": "function", "function": {"name": "odd", "strict": True, "parameters": odd}}]
+    with cria.Model(tooled) as opened, pytest.raises(cria.SchemaError) as raised:
+        opened.chat("light", tools=tools)
+    assert str(raised.value).startswith("tool 2 ('odd'): in /parameters/properties/a~1b: \"patternProperties\" is not supported")
+    assert raised.value.keyword == "patternProperties" and raised.value.offset > 0
+
+
 def test_what_is_wrong_with_tools_is_named(tooled):
     def refuses(why, messages="light", error=ValueError, **asked_for):
         with pytest.raises(error) as raised:
@@ -1054,12 +1102,33 @@ def test_what_is_wrong_with_tools_is_named(tooled):
     with cria.Model(tooled) as opened:
         refuses("tool 2 is called 'light', as one before it; give each its own name", tools=[light, light])
         refuses("tool 2 is no function with a name; give", tools=[light, {"name": "many"}])
-        refuses("tool 1 is no function with a name; give", tools=[{"type": "function", "function": {"name": ""}}])
+        refuses("tool 1 has no name of 1 to 128 bytes", tools=[{"type": "function", "function": {"name": ""}}])
+        refuses("tool 1 ('many') has a strict that is neither true nor false",
+                tools=[{"type": "function", "function": {"name": "many", "strict": "yes"}}])
+        refuses("tool 1 is of the type 'retrieval'; only functions are known", tools=[{"type": "retrieval", "function": {"name": "many"}}])
+        refuses("the tools: set is no type of JSON", tools=[{"type": "function", "function": {"name": "many", "parameters": {1}}}])
+        refuses("tools is a list of functions or dicts, not function", error=TypeError, tools=light)
+        refuses("a tool is a function or a dict, not partial", error=TypeError, tools=[functools.partial(light)])
+        refuses("tool_choice is str, not dict", error=TypeError, tool_choice={"type": "function"})
         refuses("tool_choice is 'required', and there are no tools", tools=[], tool_choice="required")
         refuses("tool 2 ('deep'): the chat template needs tools that are JSON objects", error=cria.CriaError,
                 tools=[light, {"type": "function", "function": {"name": "deep", "parameters": deep}}])
-        call = {"id": "a", "function": {"name": "light", "arguments": {"level": float("inf")}}}
-        refuses("the arguments of a call of 'light' are not a JSON object: ", [said, {"role": "assistant", "tool_calls": [call]}])
+
+        def history(arguments, role="assistant", **more):
+            call = {"id": "a", "function": {"name": "light", "arguments": arguments}}
+            return [said, {"role": role, "content": "", "tool_calls": [call], **more}, {"role": "tool", "tool_call_id": "a", "content": "1"}]
+        refuses("the messages: Out of range float values are not JSON compliant", history({"level": float("inf")}))
+        for wrong in ([1], "[1]", "{a", 7):
+            refuses("message 2 has a call of 'light' whose arguments are not a JSON object", history(wrong))
+        refuses("message 2 has calls, which only an assistant makes", history("{}", role="user"))
+        refuses("message 2 has images; this model reads only text", history("{}", images=["a"]))
+        refuses("message 1 has no content", [{"role": "user", "content": None}])
+        told = opened.chat(history({}), tools=[light], tool_choice="none", seed=1, max_tokens=8)
+        assert opened.chat(history(" "), tools=[light], tool_choice="none", seed=1, max_tokens=8) == told
+        older = history({})
+        older[1] = {"role": "assistant", "content": None, "function_call": {"name": "light", "arguments": "{}"}}
+        older[2] = {"role": "function", "name": "light", "content": "1"}
+        assert opened.chat(older, tools=[light], tool_choice="none", seed=1, max_tokens=8) == told
 
 
 def many_tool():

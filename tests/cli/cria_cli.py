@@ -37,6 +37,22 @@ PATIENCE_S = 900 if IS_EMULATED or IS_SANITIZED else 300
 
 DONE, USAGE, BAD_INPUT, IO, MEMORY, INCOMPLETE, INTERRUPTED = 0, 2, 3, 4, 5, 6, 130
 
+# A chat template that takes calls and results whose ids have nine characters alone, as Mistral Small's does.
+_IS_NINE = "{% if not id or id|length != 9 %}{{ raise_exception('id') }}{% endif %}"
+IDS_OF_NINE = ("{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}{% for m in messages %}"
+               "{% if m.role == 'tool' %}{% set id = m.tool_call_id %}" + _IS_NINE + "[result {{ id }}]{{ m.content }}"
+               "{% elif m.tool_calls %}[assistant]{% for c in m.tool_calls %}{% set id = c.id %}" + _IS_NINE +
+               '<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ id }}"}'
+               "\n</tool_call>{% endfor %}{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}"
+               "{% if add_generation_prompt %}[assistant]{% endif %}")
+
+# One whose markers have characters of several bytes: an answer may be cut inside of one.
+WIDE_MARKERS = ("{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}{% for m in messages %}"
+                "{% if m.role == 'tool' %}[result]{{ m.content }}{% elif m.tool_calls %}[assistant]{% for c in m.tool_calls %}"
+                '<\uff5ccall\uff5c>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n<\uff5cend\uff5c>'
+                "{% endfor %}{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}"
+                "{% if add_generation_prompt %}[assistant]{% endif %}")
+
 _folder = None
 _models = {}
 

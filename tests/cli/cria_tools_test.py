@@ -71,6 +71,22 @@ class Tokenize(unittest.TestCase):
         self.assertIn('"arguments": {"zone":"UTC", "at": 1.50}', as_object)
         self.assertEqual(self.tokenize(as_object, "--tools", self.tools).out, self.tokenize(ANSWERED, "--tools", self.tools).out)
 
+    def test_ids_that_the_template_does_not_take_are_replaced(self):
+        """As the server does it (server_tools_test)."""
+        (cli.folder() / "ids.jinja").write_text(cli.IDS_OF_NINE)
+        nine = cli.model("--chat-template", str(cli.folder() / "ids.jinja"))
+
+        def tokens(identity, *options):
+            call = {"id": identity, "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+            said = [{"role": "user", "content": "1"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": identity, "content": "2"}]
+            return cli.cria("tokenize", nine, "--chat", "-", *options, stdin=json.dumps(said).encode())
+        for options in ((), ("--closed",)):
+            wanted = tokens("call00000", *options)
+            self.assertEqual(wanted.code, cli.DONE, wanted.err)
+            self.assertEqual(tokens("of_another_kind", *options).out, wanted.out)
+            self.assertNotEqual(tokens("abcdefghi", *options).out, wanted.out)
+
     def test_many_long_calls(self):
         """What a template writes of values is longer than they are."""
         calls = [{"function": {"name": "now", "arguments": {"at": list(range(500))}}}] * 20
@@ -143,7 +159,17 @@ class Talk(unittest.TestCase):
         self.tools.write_text(json.dumps(strict))
         result = self.run_tools()
         self.assertEqual(result.code, cli.BAD_INPUT)
-        self.assertIn("tool 1 ('light'): in /parameters: \"patternProperties\" is not supported", result.err)
+        self.assertIn("talk_tools.json: tool 1 ('light'): in /parameters: \"patternProperties\" is not supported", result.err)
+
+    def test_standard_input_is_read_once(self):
+        for command, said in ((("run", "-p", "-"), "only one of -p and --tools can read standard input"),
+                              (("chat",), "--tools: standard input has the messages; give a file"),
+                              (("tokenize", "--chat", "-"), "only one of --chat and --tools can read standard input"),
+                              (("calls", "-"), "only one of the answer and --tools can be standard input")):
+            name, *options = command
+            result = cli.cria(name, self.model, *options, "--tools", "-", stdin=self.tools.read_text())
+            self.assertEqual((result.code, result.out), (cli.USAGE, ""), result.err)
+            self.assertIn(said, result.err)
 
     def test_lines_of_a_pipe_may_be_commands(self):
         asked = self.chat("light")

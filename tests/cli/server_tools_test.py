@@ -97,16 +97,19 @@ class Tools(unittest.TestCase):
                 for each in event["choices"] if event != "[DONE]" else []:
                     self.assertFalse(each["delta"].get("content"), event)
 
+    def test_nothing_of_a_marker_is_told_wherever_it_is_cut(self):
+        path = cli.folder() / "wide.jinja"
+        path.write_text(cli.WIDE_MARKERS)
+        with Server(model=cli.model("--chat-template", str(path))) as server:
+            for n_tokens in range(1, 40):
+                asked = {"messages": QUESTION, "tools": [ADD], "max_tokens": n_tokens, "tool_choice": "required", "seed": 1}
+                choice = server.post(CHAT, asked).body["choices"][0]
+                self.assertEqual((n_tokens, choice["message"].get("content") or "", choice["finish_reason"]), (n_tokens, "", "length"))
+
     def test_ids_of_another_kind_than_the_templates_are_replaced(self):
         """As Mistral Small's template, which takes ids of nine characters alone."""
         path = cli.folder() / "ids.jinja"
-        check = "{% if not id or id|length != 9 %}{{ raise_exception('id') }}{% endif %}"
-        path.write_text("{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}{% for m in messages %}"
-                        "{% if m.role == 'tool' %}{% set id = m.tool_call_id %}" + check + "[result {{ id }}]{{ m.content }}"
-                        "{% elif m.tool_calls %}[assistant]{% for c in m.tool_calls %}{% set id = c.id %}" + check +
-                        '<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ id }}"}'
-                        "\n</tool_call>{% endfor %}{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}"
-                        "{% if add_generation_prompt %}[assistant]{% endif %}")
+        path.write_text(cli.IDS_OF_NINE)
         history = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [
             {"id": "call_of_another_kind", "type": "function", "function": {"name": "add", "arguments": '{"a": 7, "b": 8}'}}]},
             {"role": "tool", "tool_call_id": "call_of_another_kind", "content": "15"}]

@@ -24,6 +24,7 @@ constexpr Check kChecks[] = {
     {"heap", check_heap_trap},  {"overflow", check_overflow}, {"refused", check_refusal},
     {"prefill", check_prefill}, {"kernels", check_kernels},   {"guards", check_guards},
     {"files", check_files},     {"states", check_states},     {"sessions", check_sessions},
+    {"tools", check_tools},
 };
 
 Bench make_bench() {

@@ -57,6 +57,10 @@ void check_states(const Bench& bench, std::string_view words);
 // sessions TOKENS: two sessions that share a model and a step get the bits that each gets alone.
 void check_sessions(const Bench& bench, std::string_view words);
 
+// tools TOOL NAME ARGUMENTS RESULT QUESTION: the prompt of the question, a call and its result, and
+// the call that the model must make of the question; or why the chat template refuses them.
+void check_tools(const Bench& bench, std::string_view words);
+
 // Shared by the above.
 void need(cria_status status);
 [[nodiscard]] cria_source source_of(const Bench& bench);

@@ -132,6 +132,33 @@ def blocks(folder):
     shutil.rmtree(args.models)
 
 
+def tools(has_tools):
+    """A tool in the prompt, a call that the model must make, and a call with its result: the host's; or refused."""
+    tool = {"type": "function", "function": {"name": "add", "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}}}
+    question, call, result = "what is 7 + 8", {"name": "add", "arguments": {"a": 7, "b": 8}}, "15"
+    out = check("demo_tools", "tools", compact(tool), "add", compact(call["arguments"]), result, question)
+    if has_tools == "0":
+        expect("refused", found(r"refused (.*)\n", out), "would need tools, which this build leaves out")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder) / "said.json"
+        said.write_text(json.dumps({"tools": [tool], "messages": [
+            {"role": "user", "content": question}, {"role": "assistant", "tool_calls": [{"type": "function", "function": call}]},
+            {"role": "tool", "name": "add", "content": result}]}))
+        expect("prompt", found(r"prompt (.*)\n", out), cria("tokenize", model("demo_tools"), "--chat", said).strip())
+        (Path(folder) / "tools.json").write_text(json.dumps([tool]))
+        told = json.loads(cria("run", model("demo_tools"), "-p", question, "--tools", Path(folder) / "tools.json", "--tool-choice", "required",
+                               "--greedy", "--backend", "exact"))
+    name, arguments = found(r"call (.*)\n", out).split(maxsplit=1)
+    expect("call", {"name": name, "arguments": json.loads(arguments)}, told)
+    expect("the host's call", told, call)
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
 def golden_tokens(key):
     """Prompt and continuation of a line of greedy_tokens.txt: NAME prompt IDS... tokens IDS..."""
     for line in (args.source / GOLDEN_TOKENS).read_text().splitlines():
@@ -386,7 +413,7 @@ def sizes(*only):
 TESTS = {
     "kernels": kernels, "guards": guards,
     "bits": bits, "blocks": blocks, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
-    "damaged": damaged, "files": files, "fuzz": fuzz, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+    "damaged": damaged, "files": files, "fuzz": fuzz, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "tools": tools, "device": check,
 }
 
 

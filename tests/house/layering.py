@@ -37,7 +37,7 @@ HOSTED = {
     "prefixes": (("base", "session"), API),
     "engine": (("base", "session", "eval", "prefixes"), API),
     "serve": (("base", "session", "chat", "prefixes", "engine"), API | JSON | NETWORK),
-    "library": (("base", "session"), API),
+    "library": (("base", "session", "chat"), API | JSON),
     "cli": (("base", "machine", "session", "chat", "eval", "bench", "prefixes", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 

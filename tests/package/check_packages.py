@@ -213,7 +213,8 @@ def check_library(root, triplet, compiler, emulator, folder):
 def check_shared(root, triplet, architecture):
     """Pages of 16 KB are what some 64-bit Arm kernels have; what is not of the headers is not shown."""
     wanted = {"libcria.so.0": (SOURCE / "runtime/include/cria_symbols.txt").read_text().split(),
-              "libcria_host.so.0": ["cria_host_calls_taken", "cria_host_cancel", "cria_host_close", "cria_host_open"]}
+              "libcria_host.so.0": ["cria_host_call_problem_text", "cria_host_calls_taken", "cria_host_cancel", "cria_host_close",
+                                    "cria_host_conversation_close", "cria_host_conversation_read", "cria_host_json_problem_text", "cria_host_open"]}
     for name in wanted:
         listed = output(["readelf", "-lW", root / f"usr/lib/{triplet}/{name}"])
         least = min(int(align, 16) for align in re.findall(r"^ +LOAD .*(0x[0-9a-f]+)$", listed, re.MULTILINE))

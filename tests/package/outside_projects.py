@@ -95,7 +95,8 @@ class Check:
              (SOURCE / "runtime/include/cria_symbols.txt").read_text().split())
         symbols = run(["nm", "-D", "--defined-only", "--format=posix", libraries / "libcria_host.so.0"])
         same("symbols of libcria_host.so.0", sorted(line.split()[0] for line in symbols.splitlines()),
-             ["cria_host_calls_taken", "cria_host_cancel", "cria_host_close", "cria_host_open"])
+             ["cria_host_call_problem_text", "cria_host_calls_taken", "cria_host_cancel", "cria_host_close",
+              "cria_host_conversation_close", "cria_host_conversation_read", "cria_host_json_problem_text", "cria_host_open"])
         dynamic = run(["readelf", "-dW", libraries / "libcria.so.0"])
         same("its name", re.search(r"SONAME.*\[(.*)\]", dynamic).group(1), "libcria.so.0")
         for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic):

@@ -41,13 +41,14 @@ std::optional<ChatRefusal> chat_refusal_of(cria_workspace* workspace,
   return ChatRefusal{tool + "the chat template " + reason, !tool.empty()};
 }
 
-std::optional<ChatRefusal> complete_for(cria_workspace* workspace, Conversation* conversation) {
-  if (reason_of(workspace, *conversation, CRIA_TURN_OPENED) == nullptr) return std::nullopt;
+std::optional<ChatRefusal> complete_for(cria_workspace* workspace, Conversation* conversation,
+                                        cria_chat_ending ending) {
+  if (reason_of(workspace, *conversation, ending) == nullptr) return std::nullopt;
   Conversation completed = *conversation;
   complete_calls(&completed);
-  if (reason_of(workspace, completed, CRIA_TURN_OPENED) != nullptr) {
+  if (reason_of(workspace, completed, ending) != nullptr) {
     renew_ids(&completed);
-    auto refusal = chat_refusal_of(workspace, completed, CRIA_TURN_OPENED);
+    auto refusal = chat_refusal_of(workspace, completed, ending);
     if (refusal) return refusal;
   }
   *conversation = std::move(completed);

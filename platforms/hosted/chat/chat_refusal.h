@@ -22,6 +22,7 @@ std::optional<ChatRefusal> chat_refusal_of(cria_workspace* workspace,
 // Gives calls and results what the template asks for: completes them (conversation_json.h), or else
 // renews their ids. Where the template takes neither, says what is wrong with that, and changes
 // nothing.
-std::optional<ChatRefusal> complete_for(cria_workspace* workspace, Conversation* conversation);
+std::optional<ChatRefusal> complete_for(cria_workspace* workspace, Conversation* conversation,
+                                        cria_chat_ending ending);
 
 }  // namespace cria::hosted

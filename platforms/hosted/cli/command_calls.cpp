@@ -65,11 +65,6 @@ std::string json_of(const std::vector<AnswerPart>& parts, bool is_complete) {
 }  // namespace
 
 ExitCode run_command(const CallsOptions& options) {
-  if (options.tools == "-" && options.input == "-") {
-    throw ProgramError(
-        ExitCode::kUsage,
-        "the tools and the answer cannot both be standard input; give a file for one");
-  }
   const ModelSession model(options.common, {.text_only = true});
   CallReading reading;
   reading.writing = std::make_shared<const CallWriting>(CallWriting::of(model.model()));

@@ -421,6 +421,18 @@ void check_together(const CLI::App& app, const AllOptions& all) {
   if (all.run.json_schema == "-" && all.run.prompt == "-") {
     throw_usage("only one of -p and --json-schema can read standard input", app);
   }
+  if (all.run.tools.tools == "-" && all.run.prompt == "-") {
+    throw_usage("only one of -p and --tools can read standard input", app);
+  }
+  if (all.chat.tools.tools == "-") {
+    throw_usage("--tools: standard input has the messages; give a file", app);
+  }
+  if (all.tokenize.tools == "-" && all.tokenize.input == "-") {
+    throw_usage("only one of --chat and --tools can read standard input", app);
+  }
+  if (all.calls.tools == "-" && all.calls.input == "-") {
+    throw_usage("only one of the answer and --tools can be standard input", app);
+  }
   if (app.got_subcommand("logits") && !all.logits.text && all.logits.ids.empty()) {
     throw_usage("give --ids or --text", app);
   }

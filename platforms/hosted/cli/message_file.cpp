@@ -115,18 +115,17 @@ void parse_template_args(const std::string& json, const std::string& where,
 }
 
 std::vector<uint32_t> encode_conversation(const CommonOptions& options, const std::string& date,
-                                          const Conversation& conversation,
-                                          cria_chat_ending ending) {
-  const ConversationView view(conversation, ending);
+                                          Conversation conversation, cria_chat_ending ending) {
   // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
   constexpr uint64_t kTokensOfAByte = 3;
   // How long a template makes the text is known when it is made.
   for (uint64_t most = first_guess(conversation);; most *= 2) {
     const ModelSession model(options, {.max_text_bytes = most, .text_only = true});
     if (!date.empty()) set_chat_date(model, date);
-    if (const auto refusal = chat_refusal_of(model.workspace(), conversation, ending)) {
+    if (const auto refusal = complete_for(model.workspace(), &conversation, ending)) {
       refuse(model.path(), refusal->text);
     }
+    const ConversationView view(conversation, ending);
     std::vector<uint32_t> tokens(static_cast<size_t>(kTokensOfAByte * most));
     size_t n_tokens = 0;
     const cria_status status =
@@ -140,7 +139,7 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
 
 std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
                                       std::string* opened) {
-  if (const auto refusal = complete_for(model.workspace(), conversation)) {
+  if (const auto refusal = complete_for(model.workspace(), conversation, CRIA_TURN_OPENED)) {
     refuse(model.path(), refusal->text);
   }
   const ConversationView view(*conversation, CRIA_TURN_OPENED);

@@ -26,15 +26,14 @@ void parse_tools(const std::string& json, const std::string& where, Conversation
 void parse_template_args(const std::string& json, const std::string& where,
                          Conversation* conversation);
 
-// The tokens of a conversation; ending as in cria.h, date as in set_chat_date. The weights stay
-// unread. Throws ProgramError; what the template refuses is kInvalidInput.
+// The tokens of a conversation; ending as in cria.h, date as in set_chat_date. Calls and results
+// get what the template asks for. The weights stay unread. Throws ProgramError; what the template
+// refuses is kInvalidInput.
 std::vector<uint32_t> encode_conversation(const CommonOptions& options, const std::string& date,
-                                          const Conversation& conversation,
-                                          cria_chat_ending ending);
+                                          Conversation conversation, cria_chat_ending ending);
 
 // The same with an open model, whose workspace takes texts of that size: what opens the assistant's
-// turn is its end, and opened the template's text after the last message. Calls and results get
-// what the template asks for.
+// turn is its end, and opened the template's text after the last message.
 std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
                                       std::string* opened);
 

@@ -24,13 +24,13 @@ namespace {
 
 ToolChoice choice_of(const ToolOptions& options, const Conversation& conversation) {
   const std::string& choice = options.choice;
-  if (choice == "auto") return {CRIA_TOOLS_AUTO, {}};
-  if (choice == "none") return {CRIA_TOOLS_NONE, {}};
-  if (choice == "required") return {CRIA_TOOLS_REQUIRED, {}};
-  if (has_tool(conversation, choice)) return {CRIA_TOOLS_NAMED, choice};
+  const std::string where = name_of_input(options.tools);
+  if (choice == "auto") return {CRIA_TOOLS_AUTO, {}, where};
+  if (choice == "none") return {CRIA_TOOLS_NONE, {}, where};
+  if (choice == "required") return {CRIA_TOOLS_REQUIRED, {}, where};
+  if (has_tool(conversation, choice)) return {CRIA_TOOLS_NAMED, choice, where};
   throw ProgramError(ExitCode::kUsage,
-                     "--tool-choice: " + name_of_input(options.tools) + " has no tool '" +
-                         shown(choice) +
+                     "--tool-choice: " + where + " has no tool '" + shown(choice) +
                          "'; give auto, none, required or one of: " + tool_names(conversation));
 }
 

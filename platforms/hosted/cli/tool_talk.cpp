@@ -69,7 +69,8 @@ class CallSink final : public TokenSink {
 
   // is_in_call: the answer ended inside of one, which is no part of the message.
   ConversationMessage finish(bool is_cut, bool is_in_call) {
-    take(reader_.read(decoder_.finish()));
+    // Half a character of an answer that is cut may be one of a marker.
+    if (!is_cut) take(reader_.read(decoder_.finish()));
     if (is_in_call) {
       put_rest();
     } else {
@@ -209,7 +210,7 @@ Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, 
   order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
   std::string problem;
   const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);
-  if (grammar == nullptr) refuse(problem);
+  if (grammar == nullptr) refuse(choice_.where + ": " + problem);
   CallGuide guide(model_, grammar);
   CallSink sink(model_, reading, out);
   const Generation made = generate(

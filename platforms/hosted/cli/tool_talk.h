@@ -19,7 +19,8 @@ namespace cria::hosted {
 // What an answer may do with tools.
 struct ToolChoice {
   cria_tool_choice choice = CRIA_TOOLS_AUTO;
-  std::string name;  // of CRIA_TOOLS_NAMED
+  std::string name;   // of CRIA_TOOLS_NAMED
+  std::string where;  // the file of the tools, for messages
 };
 
 class ToolTalk {

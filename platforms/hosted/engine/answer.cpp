@@ -34,7 +34,6 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
 }
 
 std::optional<Ending> Answer::prepare() {
-  cria_seed(state_, request_->asked.seed + choice_);
   if (const auto& asked = request_->asked.embedding) {
     embedder_.emplace(model_, 1 + asked->others.size(), asked->dimensions);
   }
@@ -54,6 +53,8 @@ SessionStatus Answer::status() const {
 }
 
 void Answer::begin(const PromptStart& start) {
+  // A state of a disk brought the random numbers of the answer that it was kept of.
+  cria_seed(state_, request_->asked.seed + choice_);
   has_begun_ = true;
   snapshots_ = std::nullopt;
   n_cached_ += start.n_cached;
@@ -206,7 +207,7 @@ bool Answer::take_piece(AnswerPiece* piece) {
 AnswerSummary Answer::finish(Ending ending) {
   const double now = monotonic_seconds();
   const bool has_logits = first_logits_seconds_ > 0.0;
-  if (ending.tells_rest()) text_.end();
+  if (ending.tells_rest()) text_.end(ending.is_cut());
   AnswerSummary summary = {};
   summary.choice = choice_;
   summary.end = ending.end;

@@ -24,6 +24,10 @@ namespace cria::hosted {
 struct Ending {
   AnswerEnd end;
   cria_status status = CRIA_OK;
+  // Whether the model would have gone on.
+  [[nodiscard]] bool is_cut() const {
+    return end == AnswerEnd::kLimit || end == AnswerEnd::kContextFull;
+  }
   // Whether text that was held back is told.
   [[nodiscard]] bool tells_rest() const {
     return end != AnswerEnd::kCancelled && end != AnswerEnd::kNoMemory;

@@ -40,9 +40,9 @@ cria_status AnswerText::put(DrawnToken token) {
   return status;
 }
 
-void AnswerText::end() {
+void AnswerText::end(bool is_cut) {
   is_over_ = true;
-  if (stop() != nullptr) return;
+  if (stop() != nullptr || (is_cut && markers_ != nullptr)) return;
   // Half a character, which no stop string has. A failure would be one of the token before it.
   std::string_view text;
   if (decode(CRIA_NO_TOKEN, &text) == CRIA_OK) held_ += text;

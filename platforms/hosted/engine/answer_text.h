@@ -24,7 +24,9 @@ class AnswerText {
   // Takes a token. Errors: those of cria_decode_token.
   cria_status put(DrawnToken token);
   // No token follows: what waited is text.
-  void end();
+  //   - is_cut: more would have followed. Where calls are read, half a character is then left out:
+  //     it may be one of a marker
+  void end(bool is_cut);
 
   // The stop string that the text ends before; null: none.
   [[nodiscard]] const std::string* stop() const { return finder_.found(); }

@@ -11,7 +11,7 @@
 #ifndef CRIA_PLATFORMS_HOSTED_LIBRARY_CRIA_HOST_H_
 #define CRIA_PLATFORMS_HOSTED_LIBRARY_CRIA_HOST_H_
 
-#include <cria.h>
+#include <cria_call_grammar.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +65,24 @@ typedef enum cria_host_calls {
 } cria_host_calls;
 /* Asks the chat template, with the workspace. */
 cria_host_calls cria_host_calls_taken(cria_host* host);
+
+/* Reads a conversation in the JSON of OpenAI's API as the program does: an object with "messages",
+ * and maybe "tools" and "chat_template_kwargs". It ends CRIA_TURN_OPENED. Calls and results have
+ * the names and ids that the chat template asks for.
+ *   - json: n_bytes; nothing of it is needed afterwards
+ * Null: problem says why, with the status CRIA_REFUSED_BY_TEMPLATE or the exit code of a usage
+ * error. cria_host_conversation_close gives the memory back. */
+const cria_conversation* cria_host_conversation_read(cria_host* host, const char* json,
+                                                     size_t n_bytes, cria_host_problem* problem);
+void cria_host_conversation_close(const cria_conversation* conversation);
+
+/* What the program says of a problem that has a reason: one line, cut and terminated.
+ *   - tools, schema: what it is a problem of
+ *   - capacity: bytes of text, at least 1 */
+void cria_host_call_problem_text(const cria_call_problem* problem, const char* tools,
+                                 size_t n_tools, char* text, size_t capacity);
+void cria_host_json_problem_text(const cria_json_problem* problem, const char* schema,
+                                 size_t n_schema, char* text, size_t capacity);
 
 /* Nonzero: steps return CRIA_CANCELLED within one layer's time, until this is called with zero.
  * From any thread. */

@@ -4,19 +4,29 @@
 #include <exception>
 #include <iterator>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <cria_calls.h>
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/thread_pool.h"
+#include "platforms/hosted/chat/chat_refusal.h"
+#include "platforms/hosted/chat/conversation.h"
+#include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/library/cria_host.h"
 #include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/json_problem.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/status_error.h"
 #include "platforms/hosted/session/tool_rounds.h"
 
 namespace cria::hosted {
 namespace {
+
+using Json = nlohmann::json;
 
 // Longest text that a conversation in this context asks for; what is longer does not fit it.
 uint32_t text_bytes_for(uint32_t context) {
@@ -89,6 +99,34 @@ class OpenModel : public cria_host {
   std::atomic<bool> is_cancelled_ = false;
 };
 
+// Throws ConversationError.
+Conversation conversation_of(std::string_view text) {
+  const Json root = Json::parse(text, nullptr, false);
+  if (!root.is_object()) throw ConversationError("messages", "is no object of JSON");
+  Conversation said;
+  read_messages(root.value("messages", Json()), raw_path(text, "messages"), &said);
+  read_tools(root.value("tools", Json()), raw_path(text, "tools"), &said);
+  read_template_args(root.value("chat_template_kwargs", Json()), &said);
+  return said;
+}
+
+// A conversation, and what it is made of.
+class OwnedConversation : public cria_conversation {
+ public:
+  explicit OwnedConversation(Conversation said)
+      : cria_conversation{}, said_(std::move(said)), view_(said_, CRIA_TURN_OPENED) {
+    static_cast<cria_conversation&>(*this) = *view_.get();
+  }
+
+ private:
+  const Conversation said_;
+  const ConversationView view_;
+};
+
+void copy_text(const std::string& from, char* text, size_t capacity) {
+  text[from.copy(text, capacity - 1)] = 0;
+}
+
 void tell(cria_status status, ExitCode code, const char* message, cria_host_problem* problem) {
   if (problem == nullptr) return;
   *problem = {};
@@ -109,6 +147,7 @@ bool is_valid(const char* path, const cria_host_options* options) {
 
 using cria::hosted::ExitCode;
 using cria::hosted::OpenModel;
+using cria::hosted::OwnedConversation;
 
 cria_host* cria_host_open(const char* path, const cria_host_options* options,
                           cria_host_problem* problem) {
@@ -148,6 +187,46 @@ cria_host_calls cria_host_calls_taken(cria_host* host) {
   } catch (const std::bad_alloc&) {
     return CRIA_HOST_NO_CALLS;
   }
+}
+
+const cria_conversation* cria_host_conversation_read(cria_host* host, const char* json,
+                                                     size_t n_bytes, cria_host_problem* problem) {
+  using cria::hosted::tell;
+  if (host == nullptr || json == nullptr) {
+    tell(CRIA_INVALID_ARGUMENT, ExitCode::kUsage, cria_status_message(CRIA_INVALID_ARGUMENT),
+         problem);
+    return nullptr;
+  }
+  try {
+    tell(CRIA_OK, ExitCode::kDone, "", problem);
+    cria::hosted::Conversation said = cria::hosted::conversation_of({json, n_bytes});
+    const auto refusal = cria::hosted::complete_for(host->workspace, &said, CRIA_TURN_OPENED);
+    if (!refusal) return new OwnedConversation(std::move(said));
+    tell(CRIA_REFUSED_BY_TEMPLATE, ExitCode::kInvalidInput, refusal->text.c_str(), problem);
+  } catch (const cria::hosted::ConversationError& error) {
+    tell(CRIA_OK, ExitCode::kUsage, error.what(), problem);
+  } catch (const std::bad_alloc&) {
+    tell(CRIA_OK, ExitCode::kMemory, "out of memory", problem);
+  } catch (const std::exception& error) {
+    tell(CRIA_OK, ExitCode::kIo, error.what(), problem);
+  }
+  return nullptr;
+}
+
+void cria_host_conversation_close(const cria_conversation* conversation) {
+  delete static_cast<const OwnedConversation*>(conversation);
+}
+
+void cria_host_call_problem_text(const cria_call_problem* problem, const char* tools,
+                                 size_t n_tools, char* text, size_t capacity) {
+  cria::hosted::copy_text(cria::hosted::text_of_problem(*problem, {tools, n_tools}), text,
+                          capacity);
+}
+
+void cria_host_json_problem_text(const cria_json_problem* problem, const char* schema,
+                                 size_t n_schema, char* text, size_t capacity) {
+  cria::hosted::copy_text(cria::hosted::text_of_problem(*problem, {schema, n_schema}), text,
+                          capacity);
 }
 
 void cria_host_cancel(cria_host* host, int is_cancelled) {

@@ -305,10 +305,10 @@ bool Job::write(const Told& told, std::string* text) {
   }
   const AnswerSummary& summary = std::get<AnswerSummary>(told.what);
   if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_NOTHING_TO_SAMPLE) {
-    return fail(
-        ApiError(ErrorKind::kInvalidRequest,
-                 "logit_bias, with the schema if there is one, forbids every token", "logit_bias"),
-        text);
+    return fail(ApiError(ErrorKind::kInvalidRequest,
+                         "logit_bias, with a schema or tools if there are any, forbids every token",
+                         "logit_bias"),
+                text);
   }
   if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_OK) {
     return fail(ApiError(ErrorKind::kServer, kServerFailed), text);

@@ -163,7 +163,7 @@ void TextService::complete(Conversation* conversation, const ConversationMembers
       [](const ConversationMessage& m) { return m.role == CRIA_TOOL || !m.calls.empty(); });
   if (!has_chat() || !has_any) return;
   const std::lock_guard lock(short_.mutex);
-  refuse(complete_for(short_.workspace, conversation), members);
+  refuse(complete_for(short_.workspace, conversation, CRIA_TURN_OPENED), members);
 }
 
 Encoded TextService::encode_chat(const Conversation& text, const ConversationMembers& members) {
