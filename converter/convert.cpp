@@ -9,7 +9,6 @@
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
 #include "converter/calibration/calibration.h"
-#include "converter/calibration/float_model.h"
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 #include "converter/error.h"
@@ -125,26 +124,13 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
-std::string calibrating_option(const CalibrationRequest& calibration) {
-  return calibration.feedback ? "--method gptq" : "--calibration";
-}
-
-void refuse_uncalibrated(const Options& options, const Config& config) {
-  if (!options.bits && !options.calibration) return;
-  if (float_model_computes(config)) return;
-  const std::string option = options.bits ? "--bits" : calibrating_option(*options.calibration);
-  refuse(ExitCode::kUsage, option +
-                               " is not supported for models with per-layer embeddings or layers "
-                               "that share keys and values; leave it out, or give --weights-of for "
-                               "single matrices");
-}
-
 // What only the checkpoint tells: whether something is left to calibrate.
 void check_calibrated(const Options& options, const Config& config) {
   if (!options.calibration || options.bits || has_nibbles(config)) return;
-  refuse(ExitCode::kUsage, calibrating_option(*options.calibration) +
-                               ": --weights-of and trained codes leave no matrix of int4 or int4nl "
-                               "to calibrate");
+  const std::string option = options.calibration->feedback ? "--method gptq" : "--calibration";
+  refuse(
+      ExitCode::kUsage,
+      option + ": --weights-of and trained codes leave no matrix of int4 or int4nl to calibrate");
 }
 
 // Weights of the most bytes that so many bits give, in place of those of the smallest formats.
@@ -266,7 +252,6 @@ class Conversion {
       parts_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
-    refuse_uncalibrated(options_, parts_.view());
     check_weights_of(options_, parts_.view());
     choose_given_formats(checkpoint, imported.form);
     const Config config = report_.config();

@@ -5,8 +5,8 @@
     scripts/models_table.py CRIA_CONVERT --check    compares it with docs/models.md, and the parameters with what the
                                                     publishers say
 
-The numbers of a config are those of the model's config.json on Hugging Face, for granite-4.0-h-1b and Qwen3.5-0.8B those of
-public descriptions; no weights are needed for a plan.
+The numbers of a config are those of the model's config.json on Hugging Face, for granite-4.0-h-1b, Qwen3.5-0.8B and Gemma 4
+those of public descriptions; no weights are needed for a plan.
 """
 
 import json
@@ -26,8 +26,16 @@ LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": 
 # name, parameters as published (millions, to their precision; None: not without other parts), class, what config.json says besides the shape
 # (layers, width, heads, KV heads, FFN, vocabulary, tied)
 LLAMA, QWEN2, QWEN3 = "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
-LFM2 = "Lfm2ForCausalLM"
+LFM2, GEMMA4 = "Lfm2ForCausalLM", "Gemma4ForCausalLM"
 LFM2_LAYERS = {"layer_types": ["full_attention" if i in (2, 5, 8, 10, 12, 14) else "conv" for i in range(16)]}
+
+
+def gemma4(layers, period, shared, is_wide):
+    kinds = ["full_attention" if (i + 1) % period == 0 else "sliding_attention" for i in range(layers)]
+    return {"layer_types": kinds, "num_kv_shared_layers": shared, "use_double_wide_mlp": is_wide, "head_dim": 256,
+            "global_head_dim": 512, "sliding_window": 512, "hidden_size_per_layer_input": 256, "final_logit_softcapping": 30.0}
+
+
 MODELS = (
     ("meta-llama/Llama-3.2-1B-Instruct", 1236, LLAMA, (16, 2048, 32, 8, 8192, 128256, True), {"head_dim": 64}),
     ("meta-llama/Llama-3.2-3B-Instruct", 3213, LLAMA, (28, 3072, 24, 8, 8192, 128256, True), {"head_dim": 128}),
@@ -71,6 +79,8 @@ MODELS = (
       "embedding_multiplier": 12, "logits_scaling": 6, "residual_multiplier": 0.22, "attention_multiplier": 0.0078125}),
     ("Qwen/Qwen3.5-0.8B", None, "Qwen3_5ForCausalLM", (24, 1024, 8, 2, 3584, 248320, True),
      {"head_dim": 256, "linear_num_key_heads": 16, "linear_num_value_heads": 16}),
+    ("google/gemma-4-E2B-it", None, GEMMA4, (35, 1536, 8, 1, 6144, 262144, True), gemma4(35, 5, 20, True)),
+    ("google/gemma-4-E4B-it", None, GEMMA4, (42, 2560, 8, 2, 10240, 262144, True), gemma4(42, 6, 18, False)),
     ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46703, "MixtralForCausalLM", (32, 4096, 32, 8, 14336, 32000, False),
      {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None}),
     ("Qwen/Qwen1.5-MoE-A2.7B-Chat", 14316, "Qwen2MoeForCausalLM", (24, 2048, 16, 16, 5632, 151936, False),
@@ -84,11 +94,12 @@ MODELS = (
       "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
 )
 MODEL_TYPES = {"GraniteMoeHybridForCausalLM": "granitemoehybrid", "Qwen2MoeForCausalLM": "qwen2_moe",
-               "Qwen3MoeForCausalLM": "qwen3_moe", "Qwen3_5ForCausalLM": "qwen3_5_text"}
+               "Qwen3MoeForCausalLM": "qwen3_moe", "Qwen3_5ForCausalLM": "qwen3_5_text",
+               GEMMA4: "gemma4_text"}
 PUBLISHED_WITHIN = 0.002  # of the parameters: what is published is rounded
 
-HEAD = ("| model | parameters | weights | KV cache | all | a snapshot |\n"
-        "|---|---|---|---|---|---|\n")
+HEAD = ("| model | parameters | weights | of these in the file | KV cache | all | a snapshot |\n"
+        "|---|---|---|---|---|---|---|\n")
 
 
 def config_of(class_name, shape, more):
@@ -97,7 +108,8 @@ def config_of(class_name, shape, more):
     return {"architectures": [class_name], "model_type": model_type, "num_hidden_layers": layers,
             "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
             "intermediate_size": ffn, "vocab_size": vocab, "tie_word_embeddings": tied, "hidden_act": "silu",
-            "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 32768, **more}
+            "rms_norm_eps": 1e-5, "max_position_embeddings": 32768,
+            **({} if class_name == GEMMA4 else {"rope_theta": 10000.0}), **more}
 
 
 def plan(converter, config):
@@ -113,6 +125,12 @@ def plan(converter, config):
 
 def megabytes(words, part):
     return int(re.search(rf"^    {part} .* (\d+) bytes$", words, re.M)[1]) / 1e6
+
+
+def in_place(words):
+    """The weights that stay in a mapped file, where there are any."""
+    found = re.search(r"stay in the file, if it is mapped: .* (\d+) bytes$", words, re.M)
+    return f"{int(found[1]) / 1e6:.0f} MB" if found else ""
 
 
 def snapshot(words):
@@ -132,10 +150,10 @@ def rows(converter):
     for name, published, class_name, shape, more in MODELS:
         words = plan(converter, config_of(class_name, shape, more))
         found = parameters(words)
-        sizes = [megabytes(words, part) for part in ("weights", "KV cache", "total")]
+        weights, cache, total = (f"{megabytes(words, part):.0f} MB" for part in ("weights", "KV cache", "total"))
         text = f"{found / 1000:.2f} G" if found >= 1000 else f"{found:.0f} M"
         yield name, found, published, f"| {name} | {text} | " + " | ".join(
-            [*(f"{n:.0f} MB" for n in sizes), snapshot(words)]) + " |\n"
+            [weights, in_place(words), cache, total, snapshot(words)]) + " |\n"
 
 
 def main():

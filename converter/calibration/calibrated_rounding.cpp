@@ -52,6 +52,20 @@ void put(const RoundedRows& part, size_t first, const MatrixShape& shape, Rounde
             whole->row_scales.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
+// The codes of shape.rows rows, those from row first on.
+RoundedRows part_of(const RoundedRows& whole, size_t first, const MatrixShape& shape) {
+  const size_t padded = padded_cols(shape);
+  const auto copy = [&](const auto& from, size_t per_row, auto* to) {
+    const auto begin = from.begin() + static_cast<std::ptrdiff_t>(first * per_row);
+    to->assign(begin, begin + static_cast<std::ptrdiff_t>(shape.rows * per_row));
+  };
+  RoundedRows part;
+  copy(whole.codes, padded, &part.codes);
+  copy(whole.scales, shape.group_size == 0 ? 0 : padded / shape.group_size, &part.scales);
+  copy(whole.row_scales, whole.row_scales.empty() ? 0 : 1, &part.row_scales);
+  return part;
+}
+
 // Whether a block adds a matrix's outputs to the residual stream as they are.
 bool is_added(TensorRole role, const format::LayerKind& kind) {
   if (role == TensorRole::kO) return !has_flag(kind, format::flag::kMixerOutNorm);
@@ -91,7 +105,9 @@ CalibratedRounding::CalibratedRounding(const Config& config, const PlannedWeight
 const RoundedRows* CalibratedRounding::rounded(const TensorSpec& spec) {
   if (!started_) start();
   while (spec.layer != format::kNone && n_layers_done_ <= spec.layer) {
-    for (auto& [key, found] : found_) found.rows = {};
+    for (auto& [key, found] : found_) {
+      if (key.first != TensorRole::kPerLayerProjection) found.rows = {};
+    }
     run_layer(n_layers_done_++);
   }
   auto found = found_.find({spec.role, spec.layer});
@@ -116,24 +132,52 @@ std::optional<RoundingOutcome> CalibratedRounding::outcome(const TensorSpec& spe
 void CalibratedRounding::start() {
   started_ = true;
   const PlannedTensor& tensor = weights_.find(TensorRole::kEmbedding);
-  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
-  exact_.resize(model_.n_rows() * config_.model->d_model);
+  Floats exact(model_.n_rows() * config_.model->d_model);
   for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
-    model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &exact_);
+    model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &exact);
   });
+  exact_ = model_.start(std::move(exact));
   rounded_ = exact_;
   // The targets of a table are its weights: in eight bits it is as without calibration.
-  if (!has_nibbles(tensor.spec.shape.number_format)) return;
+  if (has_nibbles(tensor.spec.shape.number_format)) round_embedding(tensor);
+  if (config_.model->per_layer_width != 0) round_per_layer();
+}
+
+void CalibratedRounding::round_embedding(const PlannedTensor& tensor) {
+  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
   std::optional<RoundingBasis> basis;
   if (is_tied && settings_.steps.feedback) basis = make_table_basis();
   Rounded& whole = make_rounded(tensor.spec);
+  Floats rounded(exact_.x.size());
   for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
     Floats rows = weights_.rows(tensor, first, part.shape.rows);
     const RoundedRows of_part = round_table(part, rows, basis);
     expand_rows(part.shape, of_part, rows.data());
-    model_.embed(rows, first, &rounded_);
+    model_.embed(rows, first, &rounded);
     put(of_part, first, part.shape, &whole.rows);
   });
+  rounded_ = model_.start(std::move(rounded));
+}
+
+void CalibratedRounding::round_per_layer() {
+  const TensorSpec& table = weights_.find(TensorRole::kPerLayerTable).spec;
+  if (has_nibbles(table.shape.number_format)) {
+    rounded_.round_table = [this, &table](size_t n, float* rows) {
+      round_values(pool_, table, QuantMethod::kMse, n, rows);
+    };
+  }
+  const PlannedTensor& tensor = weights_.find(TensorRole::kPerLayerProjection);
+  if (!is_rounded(tensor.spec)) return;
+  const Floats& rounded = *rounded_.embedded;
+  Inputs inputs = {rounded.data(),         model_.n_rows(),  n_training_,
+                   tensor.spec.shape.cols, *exact_.embedded, nullptr};
+  subtract_rounded(&inputs);
+  const RoundingBasis basis = make_basis_of(inputs);
+  const Shift shift = make_shift(inputs, basis);
+  for (uint32_t i = 0; i < tensor.spec.n_matrices; ++i) {
+    const Floats weights = weights_.matrix(tensor, i);
+    (void)keep_better(tensor.spec, i, round_part(tensor.spec, weights, inputs, basis, shift));
+  }
 }
 
 RoundingBasis CalibratedRounding::make_table_basis() const {
@@ -147,14 +191,15 @@ RoundingBasis CalibratedRounding::make_table_basis() const {
   const size_t cols = config_.model->d_model;
   FloatModel part(config_, weights_, sequences, pool_);
   HeldMatrices matrices(weights_, PanelFormat::kF32, pool_);
-  Floats outputs(exact_.begin(),
-                 exact_.begin() + static_cast<std::ptrdiff_t>(part.n_rows() * cols));
+  const auto begin = exact_.x.begin();
+  const auto n_values = static_cast<std::ptrdiff_t>(part.n_rows() * cols);
+  Stream stream = part.start(Floats(begin, begin + n_values));
   for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
     matrices.clear();
     matrices.read_layer(i);
-    part.run_layer(i, matrices.products(), &outputs);
+    part.run_layer(i, matrices.products(), &stream);
   }
-  outputs = part.finish(outputs);
+  const Floats outputs = part.finish(stream.x);
   Floats sums(cols * cols);
   add_products(pool_, outputs.data(), cols, outputs.data(), cols, n, sums.data());
   return make_basis(pool_, sums, cols, settings_.table_damping);
@@ -177,12 +222,13 @@ void CalibratedRounding::run_layer(uint32_t layer) {
 }
 
 void CalibratedRounding::run_block(uint32_t layer,
-                                   void (FloatModel::*run)(uint32_t, const Products&, Floats*)) {
+                                   void (FloatModel::*run)(uint32_t, const Products&, Stream*)) {
   missing_ = missing_residual();
-  const Products keeping = [this](std::span<const LinearCall> calls, uint32_t index, const float* x,
-                                  size_t n) {
+  const Products keeping = [this, layer](std::span<const LinearCall> calls, uint32_t index,
+                                         const float* x, size_t n) {
     const Tensor& first = *calls.front().tensor;
-    if (is_any_rounded(calls) && !is_of_experts(spec_of(first).role)) {
+    const TensorSpec& spec = spec_of(first);
+    if (is_any_rounded(calls) && !is_of_experts(spec.role) && spec.layer == layer) {
       recorded_[{first.number, index}] = Floats(x, x + n * first.shape.cols);
     }
     multiply_exactly(calls, index, x, n);
@@ -207,6 +253,9 @@ void CalibratedRounding::multiply_exactly(std::span<const LinearCall> calls, uin
 void CalibratedRounding::round_group(std::span<const LinearCall> calls, uint32_t index,
                                      const float* x, size_t n) {
   if (!is_any_rounded(calls)) return multiply_exactly(calls, index, x, n);
+  if (spec_of(*calls.front().tensor).layer == format::kNone) {
+    return multiply_projection(calls.front(), index, x, n);
+  }
   const Inputs inputs = inputs_of(*calls.front().tensor, index, x, n);
   const bool is_unseen = is_of_experts(spec_of(*calls.front().tensor).role) &&
                          inputs.n_training < std::min(inputs.cols, kFewestRows);
@@ -229,6 +278,14 @@ void CalibratedRounding::round_group(std::span<const LinearCall> calls, uint32_t
     const bool is_calibrated = keep_better(spec, index, part);
     multiply(pool_, x, n, is_calibrated ? part.of_calibrated : part.of_plain, call.y);
   }
+}
+
+void CalibratedRounding::multiply_projection(const LinearCall& call, uint32_t index, const float* x,
+                                             size_t n) {
+  const TensorSpec& spec = spec_of(*call.tensor);
+  const RoundedRows rows =
+      part_of(make_rounded(spec).rows, size_t{index} * spec.shape.rows, spec.shape);
+  multiply(pool_, x, n, panels_of(rows, spec.shape), call.y);
 }
 
 const TensorSpec& CalibratedRounding::spec_of(const Tensor& matrix) const {
@@ -301,9 +358,9 @@ Floats CalibratedRounding::missing_products(const Inputs& inputs,
 
 Floats CalibratedRounding::missing_residual() const {
   if (!settings_.shifts_targets) return {};
-  Floats missing(exact_.size());
+  Floats missing(exact_.x.size());
   for (size_t i = 0; i < missing.size(); ++i) {
-    missing[i] = (exact_[i] - rounded_[i]) / config_.model->residual_multiplier;
+    missing[i] = (exact_.x[i] - rounded_.x[i]) / config_.model->residual_multiplier;
   }
   return missing;
 }
@@ -352,9 +409,9 @@ void CalibratedRounding::fill_up(const PlannedTensor& tensor) {
 }
 
 void CalibratedRounding::round_output_layer(const PlannedTensor& tensor) {
-  const Floats rounded = model_.finish(rounded_);
-  Inputs inputs = {rounded.data(),         model_.n_rows(),       n_training_,
-                   config_.model->d_model, model_.finish(exact_), nullptr};
+  const Floats rounded = model_.finish(rounded_.x);
+  Inputs inputs = {rounded.data(),         model_.n_rows(),         n_training_,
+                   config_.model->d_model, model_.finish(exact_.x), nullptr};
   subtract_rounded(&inputs);
   const RoundingBasis basis = make_basis_of(inputs);
   const Shift shift = make_shift(inputs, basis);

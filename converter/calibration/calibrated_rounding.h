@@ -96,8 +96,12 @@ class CalibratedRounding {
   [[nodiscard]] bool is_rounded(const TensorSpec& spec) const;
   [[nodiscard]] bool is_any_rounded(std::span<const LinearCall> calls) const;
   [[nodiscard]] const TensorSpec& spec_of(const Tensor& matrix) const;
-  // Both models' embedded tokens, and the codes of the embedding.
+  // Both models' embedded tokens, and the codes of what is read before the layers.
   void start();
+  void round_embedding(const PlannedTensor& tensor);
+  // How the rounded model reads the per-layer table, and the codes of what all layers project of
+  // the embedded tokens.
+  void round_per_layer();
   // What a table that is output layer too is rounded by.
   [[nodiscard]] RoundingBasis make_table_basis() const;
   // Some rows of the embedding.
@@ -105,12 +109,14 @@ class CalibratedRounding {
                                         const std::optional<RoundingBasis>& basis) const;
   void run_layer(uint32_t layer);
   // Both models through a mixer or a feed-forward: the float model first, whose inputs are kept.
-  void run_block(uint32_t layer, void (FloatModel::*run)(uint32_t, const Products&, Floats*));
+  void run_block(uint32_t layer, void (FloatModel::*run)(uint32_t, const Products&, Stream*));
 
   void multiply_exactly(std::span<const LinearCall> calls, uint32_t index, const float* x,
                         size_t n) const;
   // Rounds matrices that share inputs, and multiplies by what they become.
   void round_group(std::span<const LinearCall> calls, uint32_t index, const float* x, size_t n);
+  // Multiplies by what a layer's projection became before the layers.
+  void multiply_projection(const LinearCall& call, uint32_t index, const float* x, size_t n);
   [[nodiscard]] Inputs inputs_of(const Tensor& matrix, uint32_t index, const float* x, size_t n);
   void subtract_rounded(Inputs* inputs) const;
 
@@ -151,7 +157,7 @@ class CalibratedRounding {
   Config config_;
   bool started_ = false;
   uint32_t n_layers_done_ = 0;
-  Floats exact_, rounded_;  // both models' residual streams
+  Stream exact_, rounded_;  // of both models
   Floats missing_;          // missing_residual before the block at hand
   std::map<std::pair<uint32_t, uint32_t>, Floats> recorded_;  // inputs of the float model
   std::map<Key, Rounded> found_;

@@ -38,8 +38,12 @@ uint64_t calibration_bytes(const Config& config, const CalibrationRequest& reque
   const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
   const uint64_t squares = std::max(4 * weights.widest * weights.widest, 5 * d * d);
-  // Both residual streams and their difference, and a block's inputs of the float model.
-  const uint64_t rows = n * (3 * d + weights.inputs_of_block);
+  // The difference of both residual streams, and a block's inputs of the float model. With
+  // per-layer embeddings also both embedded tokens, and the codes that layers project them with.
+  const uint64_t per_layer = config.model->per_layer_width != 0 ? 1 : 0;
+  const uint64_t rows = n * (d + weights.inputs_of_block + per_layer * 2 * d);
+  const uint64_t projections =
+      per_layer * d * config.model->per_layer_width * config.model->n_layers;
   // A matrix, its targets on their way, its values rounded both ways; and one that was before it.
   // Of the output layer a part, the outputs of held-out rows, and what goes into it of both models.
   const uint64_t part = std::min<uint64_t>(CalibratedRounding::kPartRows, config.model->vocab_size);
@@ -48,7 +52,8 @@ uint64_t calibration_bytes(const Config& config, const CalibrationRequest& reque
       std::max(8 * weights.largest_matrix, 8 * part * d + 3 * part * held_out + 2 * n * d);
   const uint64_t codes = weights.largest_layer + weights.largest_layer / 16;
   const uint64_t rounding = kProgram + FloatModel::bytes(config, rooms, n_threads) +
-                            sizeof(float) * (rows + squares + matrices) + codes +
+                            2 * FloatModel::stream_bytes(config, rooms) +
+                            sizeof(float) * (rows + squares + matrices) + codes + projections +
                             2 * d * config.model->vocab_size;
   if (request.file) return rounding;
   return std::max(rounding, kProgram + self_text_bytes(config, text, n_threads));

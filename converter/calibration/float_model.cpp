@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <utility>
 
 #include "platforms/hosted/machine/cpu.h"
 #include "runtime/blocks/blocks.h"
+#include "runtime/blocks/per_layer/per_layer.h"
 #include "runtime/weights/weight_loader.h"
 
 namespace cria::converter {
@@ -69,6 +71,15 @@ std::vector<KvCache> make_caches(const Config& config, const FloatModel::Rooms& 
   return caches;
 }
 
+// Calls take(begin, number of bytes) for each part of what a cache holds.
+template <typename Take>
+void for_parts(const KvCache& cache, const Take& take) {
+  for (size_t i = 0; i < cache.n_parts; ++i) {
+    take(cache.rows[i],
+         size_t{cache.n_layers} * cache.n_heads * cache.n_positions * cache.row_bytes[i]);
+  }
+}
+
 // Memory that is kept, beginning as a Carver wants it.
 uint8_t* reserve(std::vector<std::unique_ptr<uint8_t[]>>* memory, uint64_t n_bytes) {
   auto room = static_cast<size_t>(n_bytes) + format::kAlignment;
@@ -102,13 +113,6 @@ FloatModel::Rooms rooms_of(const TokenSequences& sequences) {
 
 }  // namespace
 
-bool float_model_computes(const Config& config) {
-  return config.model->per_layer_width == 0 &&
-         std::none_of(config.kinds.begin(), config.kinds.end(), [](const format::LayerKind& kind) {
-           return kind.shared_with != format::kNoKind;
-         });
-}
-
 std::vector<TokenRow> rows_of(const TokenSequences& sequences) {
   std::vector<TokenRow> rows;
   for (uint32_t sequence = 0; sequence < sequences.size(); ++sequence) {
@@ -123,10 +127,26 @@ uint64_t FloatModel::bytes(const Config& config, const Rooms& rooms, size_t n_th
          scratch_bytes(config, shape_of(rooms.n_rows, n_threads));
 }
 
+uint64_t FloatModel::stream_bytes(const Config& config, const Rooms& rooms) {
+  std::vector<uint8_t> kept;
+  for (const format::LayerKind& kind : config.kinds) {
+    const bool is_new = std::find(kept.begin(), kept.end(), kind.shared_with) == kept.end();
+    if (kind.shared_with != format::kNoKind && is_new) kept.push_back(kind.shared_with);
+  }
+  Config of_kept = config;
+  of_kept.layers = kept;
+  Rooms of_each = rooms;
+  of_each.keeps_all_layers = true;
+  return sizeof(float) * rooms.n_rows * config.model->d_model +
+         rooms.n_sequences * cache_bytes(of_kept, of_each);
+}
+
 FloatModel::FloatModel(const Config& config, const PlannedWeights& weights, const Rooms& rooms,
                        hosted::ThreadPool* pool)
     : config_(config),
       planned_(weights),
+      rooms_(rooms),
+      pool_(pool),
       shape_(shape_of(rooms.n_rows, pool->n_threads())),
       threads_{shape_.n_threads, pool->hook(), pool->context()} {
   (void)select_kernels(hosted::cpu_isas(), &kernels_);
@@ -182,7 +202,7 @@ void FloatModel::set_rows(std::span<const TokenRow> rows) {
   find_angles(step(nullptr, nullptr), cosines_.data());
 }
 
-Step FloatModel::step(void* of_backend, float* x) const {
+Step FloatModel::step(void* of_backend, Stream* stream) const {
   return {.config = config_,
           .kernels = kernels_,
           .threads = threads_,
@@ -191,10 +211,10 @@ Step FloatModel::step(void* of_backend, float* x) const {
           .of_backend = of_backend,
           .shape = shape_,
           .rows = rows_,
-          .x = x,
+          .x = stream != nullptr ? stream->x.data() : nullptr,
           .normed = normed_,
           .block = block_,
-          .embedded = nullptr,
+          .embedded = stream != nullptr && stream->embedded ? stream->embedded->data() : nullptr,
           .cosines = cosines_.data(),
           .scratch = scratch_};
 }
@@ -215,27 +235,79 @@ void FloatModel::embed(const Floats& table, size_t first, Floats* x) const {
   }
 }
 
+Stream FloatModel::start(Floats x) const {
+  Stream stream;
+  if (config_.model->per_layer_width != 0) stream.embedded = std::make_shared<const Floats>(x);
+  stream.x = std::move(x);
+  return stream;
+}
+
+// Whether a later layer reads a layer's keys and values, and not those of one between them.
+bool FloatModel::is_read_later(uint32_t layer) const {
+  for (uint32_t i = layer + 1; i < config_.layers.size(); ++i) {
+    if (config_.layers[i] == config_.layers[layer]) return false;
+    if (config_.kind_of(i).shared_with == config_.layers[layer]) return true;
+  }
+  return false;
+}
+
+void FloatModel::keep_state(uint8_t kind, Stream* stream) const {
+  std::vector<uint8_t> kept;
+  for (const std::vector<KvCache>& caches : caches_) {
+    for_parts(caches[kind],
+              [&](const uint8_t* begin, size_t n) { kept.insert(kept.end(), begin, begin + n); });
+  }
+  stream->kept[kind] = std::make_shared<const std::vector<uint8_t>>(std::move(kept));
+}
+
+void FloatModel::restore_state(uint8_t kind, const Stream& stream) {
+  const uint8_t* from = stream.kept.at(kind)->data();
+  for (const std::vector<KvCache>& caches : caches_) {
+    for_parts(caches[kind], [&](uint8_t* begin, size_t n) {
+      std::copy_n(from, n, begin);
+      from += n;
+    });
+  }
+}
+
 template <typename Part>
-void FloatModel::run(const Products& products, Floats* x, const Part& part) {
+void FloatModel::run(const Products& products, Stream* stream, const Part& part) {
   Asked asked = {products, nullptr};
-  (void)part(step(&asked, x->data()));
+  (void)part(step(&asked, stream));
   if (asked.error) std::rethrow_exception(asked.error);
 }
 
-void FloatModel::mix(uint32_t layer, const Products& products, Floats* x) {
-  run(products, x, [&](const Step& s) { return cria::mix(s, weights_.layers[layer]); });
+void FloatModel::mix(uint32_t layer, const Products& products, Stream* stream) {
+  const uint8_t kind = config_.layers[layer];
+  const uint8_t read = config_.kinds[kind].shared_with;
+  if (!rooms_.keeps_all_layers && read != format::kNoKind) restore_state(read, *stream);
+  run(products, stream, [&](const Step& s) { return cria::mix(s, weights_.layers[layer]); });
+  if (!rooms_.keeps_all_layers && is_read_later(layer)) keep_state(kind, stream);
 }
 
-void FloatModel::feed_forward(uint32_t layer, const Products& products, Floats* x) {
-  run(products, x, [&](const Step& s) {
+void FloatModel::feed_forward(uint32_t layer, const Products& products, Stream* stream) {
+  run(products, stream, [&](const Step& s) {
     CRIA_TRY(cria::feed_forward(s, weights_.layers[layer]));
+    read_table(layer, *stream, s);
     return finish_layer(s, weights_, layer);
   });
 }
 
-void FloatModel::run_layer(uint32_t layer, const Products& products, Floats* x) {
-  mix(layer, products, x);
-  feed_forward(layer, products, x);
+void FloatModel::read_table(uint32_t layer, const Stream& stream, const Step& s) const {
+  const Layer& of_index = weights_.layers[layer];
+  if (!of_index.has(format::flag::kPerLayerInput)) return;
+  std::vector<size_t> numbers;
+  for (const Row& row : rows_) {
+    numbers.push_back(size_t{row.token} * config_.model->n_layers + layer);
+  }
+  float* const rows = per_layer::table_rows(s, *of_index.kind);
+  planned_.gather(planned_.find(format::TensorRole::kPerLayerTable), numbers, rows);
+  if (stream.round_table) stream.round_table(numbers.size(), rows);
+}
+
+void FloatModel::run_layer(uint32_t layer, const Products& products, Stream* stream) {
+  mix(layer, products, stream);
+  feed_forward(layer, products, stream);
 }
 
 Floats FloatModel::finish(const Floats& x) const {

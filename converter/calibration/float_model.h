@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,9 +34,15 @@ struct TokenRow {
 // The rows of sequences, one after the other.
 [[nodiscard]] std::vector<TokenRow> rows_of(const TokenSequences& sequences);
 
-// Whether it computes models of this config: it has no per-layer embeddings, and keeps the keys and
-// values of one layer at a time.
-[[nodiscard]] bool float_model_computes(const Config& config);
+// Rows on their way through the layers. Several go through one model, a layer at a time.
+struct Stream {
+  Floats x;                                // [n_rows][d_model], the residual stream
+  std::shared_ptr<const Floats> embedded;  // x before the layers, with per-layer embeddings
+  // What becomes of n rows of the per-layer table; nothing: they stay as they are.
+  std::function<void(size_t n, float* rows)> round_table;
+  // Keys and values that later layers read, by the kind of those that wrote them.
+  std::map<uint8_t, std::shared_ptr<const std::vector<uint8_t>>> kept;
+};
 
 class FloatModel {
  public:
@@ -44,7 +51,7 @@ class FloatModel {
     size_t n_positions;  // of each, at most
     size_t n_rows;       // that go through at once, at most
     KvFormat kv_format;
-    bool keeps_all_layers;  // else each layer's state takes the place of that before
+    bool keeps_all_layers;  // of one stream; else each layer's state takes the place of that before
   };
 
   // What is passed outlives this. Throws std::bad_alloc.
@@ -56,8 +63,10 @@ class FloatModel {
   FloatModel(const FloatModel&) = delete;
   FloatModel& operator=(const FloatModel&) = delete;
 
-  // Bytes that one takes.
+  // Bytes that one takes, and those of a stream that are not shared with others.
   [[nodiscard]] static uint64_t bytes(const Config& config, const Rooms& rooms, size_t n_threads);
+  [[nodiscard]] static uint64_t stream_bytes(const Config& config, const Rooms& rooms);
+  [[nodiscard]] uint64_t stream_bytes() const { return stream_bytes(config_, rooms_); }
 
   // The rows that go through from here on; those of a sequence stand in order, after those before.
   void set_rows(std::span<const TokenRow> rows);
@@ -69,10 +78,12 @@ class FloatModel {
   // The same of one row.
   void embed_row(size_t row, const float* of_token, Floats* x) const;
 
-  // x through a layer, whose parts are by themselves what mix and feed_forward do.
-  void run_layer(uint32_t layer, const Products& products, Floats* x);
-  void mix(uint32_t layer, const Products& products, Floats* x);
-  void feed_forward(uint32_t layer, const Products& products, Floats* x);
+  // A stream of embedded tokens.
+  [[nodiscard]] Stream start(Floats x) const;
+  // It through a layer, whose parts are by themselves what mix and feed_forward do.
+  void run_layer(uint32_t layer, const Products& products, Stream* stream);
+  void mix(uint32_t layer, const Products& products, Stream* stream);
+  void feed_forward(uint32_t layer, const Products& products, Stream* stream);
   // What the output layer reads.
   [[nodiscard]] Floats finish(const Floats& x) const;
   // What the output layer gives, [n][vocab_size], becomes logits in place.
@@ -80,13 +91,20 @@ class FloatModel {
 
  private:
   template <typename Part>
-  void run(const Products& products, Floats* x, const Part& part);
+  void run(const Products& products, Stream* stream, const Part& part);
   void bind_tensors();
   void make_states(const Rooms& rooms);
-  [[nodiscard]] Step step(void* of_backend, float* x) const;
+  [[nodiscard]] Step step(void* of_backend, Stream* stream) const;
+  [[nodiscard]] bool is_read_later(uint32_t layer) const;
+  void keep_state(uint8_t kind, Stream* stream) const;
+  void restore_state(uint8_t kind, const Stream& stream);
+  // Rows of the per-layer table, to where finish_layer finds them.
+  void read_table(uint32_t layer, const Stream& stream, const Step& s) const;
 
   Config config_;
   const PlannedWeights& planned_;
+  Rooms rooms_;
+  hosted::ThreadPool* pool_;
   StepShape shape_;
   Threads threads_;
   Kernels kernels_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "converter/calibration/float_model.h"
@@ -15,12 +16,15 @@ class HeldMatrices {
   HeldMatrices(const PlannedWeights& weights, PanelFormat format, hosted::ThreadPool* pool)
       : weights_(weights), format_(format), pool_(pool) {}
 
-  // Reads those of a layer, besides what is held. Throws ProgramError.
+  // Reads those of a layer, besides what is held; of the per-layer projections that of the layer.
+  // Throws ProgramError.
   void read_layer(uint32_t layer);
   void clear() { held_.clear(); }
 
-  // A tensor's, by its place; of a stack one each.
-  [[nodiscard]] std::vector<PanelMatrix>& of(uint32_t number) { return held_.at(number); }
+  // A tensor's, by its place; of a stack that at index.
+  [[nodiscard]] PanelMatrix& of(uint32_t number, uint32_t index) {
+    return held_.at({number, index});
+  }
   // Multiplies by what is held.
   [[nodiscard]] Products products();
 
@@ -28,7 +32,7 @@ class HeldMatrices {
   const PlannedWeights& weights_;
   PanelFormat format_;
   hosted::ThreadPool* pool_;
-  std::map<uint32_t, std::vector<PanelMatrix>> held_;
+  std::map<std::pair<uint32_t, uint32_t>, PanelMatrix> held_;
 };
 
 }  // namespace cria::converter

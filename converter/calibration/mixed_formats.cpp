@@ -139,7 +139,8 @@ uint64_t divergence_bytes(const Config& config, const MixedRequest& request, siz
   const size_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
   const uint64_t vocab = config.model->vocab_size;
-  const uint64_t stream = sizeof(float) * n * d;
+  const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
+  const uint64_t stream = FloatModel::stream_bytes(config, rooms);
   const uint64_t streams = std::min((weights.n_matrices + 2) * stream,
                                     std::max<uint64_t>(OutputDivergence::kStreamBytes, stream));
   // Rows of a table on their way, and rounded.
@@ -149,7 +150,6 @@ uint64_t divergence_bytes(const Config& config, const MixedRequest& request, siz
   const uint64_t layer = sizeof(float) * (weights.largest_layer + weights.largest_matrix);
   const uint64_t rows = std::max<uint64_t>(OutputDivergence::kLogitBytes, 16 * vocab * 4);
   const uint64_t output = sizeof(float) * vocab * d + 2 * rows;
-  const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   const uint64_t measuring = kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab +
                              FloatModel::bytes(config, rooms, n_threads) + std::max(layer, output);
   if (request.text) return measuring;

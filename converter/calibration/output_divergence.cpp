@@ -28,8 +28,7 @@ OutputDivergence::OutputDivergence(const Config& config, const PlannedWeights& w
 std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matrices,
                                               const std::function<void(size_t, size_t)>& progress,
                                               size_t stream_bytes) {
-  const size_t n_at_once = std::max<size_t>(
-      1, stream_bytes / (model_.n_rows() * config_.model->d_model * sizeof(float)));
+  const auto n_at_once = std::max<size_t>(1, stream_bytes / model_.stream_bytes());
   // The float model's layers are steps as well, and every output layer is one.
   const size_t n_batches = (matrices.size() + n_at_once - 1) / n_at_once;
   size_t n_steps = n_batches * config_.model->n_layers + matrices.size();
@@ -115,54 +114,67 @@ void OutputDivergence::run_batch(std::span<const TensorSpec> matrices,
 
 void OutputDivergence::run_layers(std::vector<Variant>* variants,
                                   const std::function<void()>& step) {
-  Floats exact = embed(nullptr);
+  Stream exact = model_.start(embed(nullptr));
   for (Variant& variant : *variants) {
-    if (variant.spec->role == TensorRole::kEmbedding) variant.x = embed(variant.spec);
+    const TensorSpec& spec = *variant.spec;
+    if (spec.role == TensorRole::kEmbedding) variant.stream = model_.start(embed(&spec));
+    if (spec.role == TensorRole::kPerLayerProjection) variant.stream = exact;
+    if (spec.role != TensorRole::kPerLayerTable) continue;
+    variant.stream = exact;
+    variant.stream.round_table = [this, &spec](size_t n, float* rows) {
+      round_values(pool_, spec, method_, n, rows);
+    };
   }
   HeldMatrices layer(weights_, PanelFormat::kF32, pool_);
   for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
     layer.clear();
     layer.read_layer(i);
     for (Variant& variant : *variants) {
-      if (variant.spec->layer == i) {
-        begin(exact, &layer, &variant);
-      } else if (!variant.x.empty()) {
-        model_.run_layer(i, layer.products(), &variant.x);
-      } else {
-        continue;
-      }
+      if (variant.spec->layer == i) variant.stream = exact;
+      if (variant.stream.x.empty()) continue;
+      run_layer(i, &layer, &variant);
       step();
     }
     model_.run_layer(i, layer.products(), &exact);
     step();
   }
-  const auto finish = [&](Floats* x) { *x = model_.finish(*x); };
+  const auto finish = [&](Stream* stream) {
+    Stream finished;
+    finished.x = model_.finish(stream->x);
+    *stream = std::move(finished);
+  };
   finish(&exact);
   for (Variant& variant : *variants) {
     if (variant.spec->role == TensorRole::kLmHead) {
-      variant.x = exact;
+      variant.stream = exact;
     } else {
-      finish(&variant.x);
+      finish(&variant.stream);
     }
   }
   if (!logits_.empty()) return;
   logits_.resize(model_.n_rows() * config_.model->vocab_size);
-  find_logits(exact, output_layer(nullptr), 0, model_.n_rows(), logits_.data());
+  find_logits(exact.x, output_layer(nullptr), 0, model_.n_rows(), logits_.data());
 }
 
-void OutputDivergence::begin(const Floats& exact, HeldMatrices* layer, Variant* variant) {
+void OutputDivergence::run_layer(uint32_t number, HeldMatrices* held, Variant* variant) {
   const TensorSpec& spec = *variant->spec;
+  std::vector<uint32_t> indices;
+  if (spec.role == TensorRole::kPerLayerProjection) indices.push_back(number);
+  for (uint32_t i = 0; spec.layer == number && i < spec.n_matrices; ++i) indices.push_back(i);
   const auto tensors = weights_.tensors();
   const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const PlannedTensor& t) {
     return t.spec.role == spec.role && t.spec.layer == spec.layer;
   });
   std::vector<PanelMatrix> matrices;
-  for (uint32_t i = 0; i < spec.n_matrices; ++i) matrices.push_back(panels(*found, i, &spec));
-  std::vector<PanelMatrix>& held = layer->of(static_cast<uint32_t>(found - tensors.begin()));
-  std::swap(held, matrices);
-  variant->x = exact;
-  model_.run_layer(spec.layer, layer->products(), &variant->x);
-  std::swap(held, matrices);
+  for (const uint32_t index : indices) matrices.push_back(panels(*found, index, &spec));
+  const auto swap = [&] {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      std::swap(held->of(static_cast<uint32_t>(found - tensors.begin()), indices[i]), matrices[i]);
+    }
+  };
+  swap();
+  model_.run_layer(number, held->products(), &variant->stream);
+  swap();
 }
 
 void OutputDivergence::compare(const PanelMatrix& head, std::span<Variant* const> variants) const {
@@ -180,7 +192,7 @@ void OutputDivergence::compare(const PanelMatrix& head, std::span<Variant* const
     hosted::shared_loop(pool_, n,
                         [&](size_t i, size_t) { softmax(shares.data() + i * vocab, vocab); });
     for (Variant* variant : variants) {
-      find_logits(variant->x, head, first, n, logits.data());
+      find_logits(variant->stream.x, head, first, n, logits.data());
       hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
         of_rows[i] = divergence(shares.data() + i * vocab, exact + i * vocab,
                                 logits.data() + i * vocab, vocab);

@@ -37,7 +37,7 @@ class OutputDivergence {
  private:
   struct Variant {
     const TensorSpec* spec;
-    Floats x;  // its residual stream
+    Stream stream;
     double sum = 0;
   };
 
@@ -54,8 +54,8 @@ class OutputDivergence {
   void run_batch(std::span<const TensorSpec> matrices, const std::function<void()>& step,
                  double* found);
   void run_layers(std::vector<Variant>* variants, const std::function<void()>& step);
-  // A variant through the layer in which it begins: its matrix takes the place of that held.
-  void begin(const Floats& exact, HeldMatrices* layer, Variant* variant);
+  // A variant through a layer; its matrices of this layer take the places of those held.
+  void run_layer(uint32_t number, HeldMatrices* held, Variant* variant);
   // Adds up the divergences of those whose output layer is head.
   void compare(const PanelMatrix& head, std::span<Variant* const> variants) const;
 

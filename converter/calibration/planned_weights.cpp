@@ -76,6 +76,22 @@ std::vector<float> PlannedWeights::rows(const PlannedTensor& tensor, size_t firs
   return values;
 }
 
+void PlannedWeights::gather(const PlannedTensor& tensor, std::span<const size_t> numbers,
+                            float* values) const {
+  const size_t cols = tensor.spec.shape.cols;
+  hosted::shared_loop(pool_, (numbers.size() + kTaskRows - 1) / kTaskRows,
+                      [&](size_t task, size_t) {
+                        std::vector<uint8_t> bytes;
+                        std::vector<float> row(cols);
+                        const size_t end = std::min((task + 1) * kTaskRows, numbers.size());
+                        for (size_t i = task * kTaskRows; i < end; ++i) {
+                          tensor.source->read_rows(numbers[i], 1, &bytes, row.data());
+                          check_finite(*tensor.source, row);
+                          std::copy(row.begin(), row.end(), values + i * cols);
+                        }
+                      });
+}
+
 std::vector<float> PlannedWeights::matrix(const PlannedTensor& tensor, uint32_t index) const {
   const size_t n = tensor.spec.shape.rows;
   return rows(tensor, index * n, n);

@@ -28,6 +28,8 @@ class PlannedWeights {
   [[nodiscard]] std::vector<float> vector(const PlannedTensor& tensor) const;
   // n rows of a matrix; of a stack, those of all its matrices stand after one another.
   [[nodiscard]] std::vector<float> rows(const PlannedTensor& tensor, size_t first, size_t n) const;
+  // Single rows of a matrix, by their numbers: values [numbers.size()][cols].
+  void gather(const PlannedTensor& tensor, std::span<const size_t> numbers, float* values) const;
   // A matrix, of a stack that at index, [rows][cols].
   [[nodiscard]] std::vector<float> matrix(const PlannedTensor& tensor, uint32_t index = 0) const;
   // The same as panels; no more than a few rows are in memory besides.

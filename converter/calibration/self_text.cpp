@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "converter/calibration/divergence.h"
 #include "converter/calibration/held_matrices.h"
@@ -106,11 +107,12 @@ class Writer {
       embedding_.source->read_rows(rows[i].token, 1, &bytes, of_token.data());
       model_.embed_row(i, of_token.data(), &x);
     }
+    Stream stream = model_.start(std::move(x));
     for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
-      model_.run_layer(i, layers_.products(), &x);
+      model_.run_layer(i, layers_.products(), &stream);
     }
     logits_.resize(n * config_.model->vocab_size);
-    multiply(pool_, model_.finish(x).data(), n, output_, logits_.data());
+    multiply(pool_, model_.finish(stream.x).data(), n, output_, logits_.data());
     model_.finish_logits(n, logits_.data());
     sample(n);
   }

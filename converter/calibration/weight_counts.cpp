@@ -17,7 +17,15 @@ struct Inputs {
 };
 
 bool is_of_feed_forward(TensorRole role) {
-  return role == TensorRole::kDown || role == TensorRole::kGate || role == TensorRole::kUp;
+  return role == TensorRole::kDown || role == TensorRole::kGate || role == TensorRole::kUp ||
+         role == TensorRole::kPerLayerGate || role == TensorRole::kPerLayerOut;
+}
+
+// Whether it multiplies its block's input, as others do.
+bool shares_inputs(const TensorSpec& spec, uint64_t d_model) {
+  return spec.n_matrices == 1 && spec.shape.cols == d_model && spec.role != TensorRole::kO &&
+         spec.role != TensorRole::kDown && spec.role != TensorRole::kPerLayerGate &&
+         spec.role != TensorRole::kPerLayerOut;
 }
 
 }  // namespace
@@ -29,7 +37,8 @@ bool is_of_experts(TensorRole role) {
 
 WeightCounts count_weights(const Config& config) {
   WeightCounts counts;
-  uint32_t layer = 0;
+  uint32_t layer = format::kNone;
+  uint64_t projection = 0;  // that of a layer
   uint64_t of_layer = 0;
   Inputs inputs;
   TensorWalk walk(config);
@@ -38,10 +47,17 @@ WeightCounts count_weights(const Config& config) {
     const uint64_t of_matrix = uint64_t{spec.shape.rows} * spec.shape.cols;
     const uint64_t n = of_matrix * spec.n_matrices;
     counts.all += n;
+    if (spec.role == TensorRole::kPerLayerTable) ++counts.n_matrices;
+    if (spec.role == TensorRole::kPerLayerProjection) {
+      ++counts.n_matrices;
+      counts.in_layers += n;
+      counts.read_in_layers += n;
+      projection = of_matrix;
+    }
     if (spec.layer == format::kNone) continue;
     if (spec.layer != layer) {
       layer = spec.layer;
-      of_layer = 0;
+      of_layer = projection;
       inputs = {};
     }
     of_layer += n;
@@ -52,9 +68,7 @@ WeightCounts count_weights(const Config& config) {
     counts.largest_layer = std::max(counts.largest_layer, of_layer);
     counts.largest_matrix = std::max(counts.largest_matrix, of_matrix);
     counts.widest = std::max<uint64_t>(counts.widest, spec.shape.cols);
-    const bool shares = spec.n_matrices == 1 && spec.shape.cols == config.model->d_model &&
-                        spec.role != TensorRole::kO && spec.role != TensorRole::kDown;
-    if (!shares && !is_of_experts(spec.role)) {
+    if (!shares_inputs(spec, config.model->d_model) && !is_of_experts(spec.role)) {
       (is_of_feed_forward(spec.role) ? inputs.of_feed_forward : inputs.of_mixer) +=
           uint64_t{spec.n_matrices} * spec.shape.cols;
     }

@@ -10,7 +10,7 @@ namespace cria::converter {
 
 struct WeightCounts {
   uint64_t all = 0;
-  uint64_t in_layers = 0;
+  uint64_t in_layers = 0;       // and what is projected to per-layer embeddings
   uint64_t read_in_layers = 0;  // by a token: of experts those that it chooses
   uint64_t largest_layer = 0;
   uint64_t largest_matrix = 0;  // of layers; of a stack one
@@ -18,7 +18,7 @@ struct WeightCounts {
   // Columns of all inputs that a block's matrices have, experts aside; those that share one count
   // it once.
   uint64_t inputs_of_block = 0;
-  uint32_t n_matrices = 0;  // tensors, of layers
+  uint32_t n_matrices = 0;  // tensors, of layers and per-layer embeddings
 };
 
 [[nodiscard]] WeightCounts count_weights(const Config& config);

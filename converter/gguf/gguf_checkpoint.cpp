@@ -229,10 +229,30 @@ ConfigFiles GgufCheckpoint::read_config() const {
   facts.has_output = find_entry(kGgufOutput) != nullptr;
   facts.attention_bias = find_bias(kAttention);
   facts.mlp_bias = find_bias(kMlp);
+  facts.values_are_keys = has_keys_without_values();
   facts.rope_factors = read_vector(kGgufRopeFactors);
   facts.long_factors = read_vector(kGgufLongFactors);
   facts.short_factors = read_vector(kGgufShortFactors);
   return gguf_config(*architecture_, metadata(), facts, path().string());
+}
+
+bool GgufCheckpoint::has_keys_without_values() const {
+  constexpr std::string_view kKeys = ".attn_k.weight";
+  constexpr std::string_view kValues = ".attn_v.weight";
+  const auto stems_of = [this](std::string_view kind) {
+    std::set<std::string> stems;
+    for (const auto& file : files_) {
+      for (const GgufEntry& entry : file->tensors()) {
+        if (entry.name.ends_with(kind)) {
+          stems.insert(entry.name.substr(0, entry.name.size() - kind.size()));
+        }
+      }
+    }
+    return stems;
+  };
+  const std::set<std::string> keys = stems_of(kKeys);
+  const std::set<std::string> values = stems_of(kValues);
+  return !std::includes(values.begin(), values.end(), keys.begin(), keys.end());
 }
 
 // Of layers that attend, where others have none.

@@ -33,6 +33,7 @@ class GgufCheckpoint : public Checkpoint {
   void open_parts();
   // What the file calls a bias of a layer's part; empty: there is none, or they add nothing.
   [[nodiscard]] std::string_view find_bias(std::string_view part) const;
+  [[nodiscard]] bool has_keys_without_values() const;
   void add_missing_biases();
   [[nodiscard]] std::unique_ptr<SourceTensor> make_tensor(const GgufFile& file,
                                                           const GgufEntry& entry) const;

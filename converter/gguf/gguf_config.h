@@ -21,6 +21,7 @@ struct GgufTensorFacts {
   bool has_output = false;               // a matrix of its own
   std::string_view attention_bias;       // what the file calls one of them; empty: there is none
   std::string_view mlp_bias;
+  bool values_are_keys = false;     // there is a layer that has keys without values
   std::vector<float> rope_factors;  // [rotary dimensions / 2] each; empty: none
   std::vector<float> long_factors;
   std::vector<float> short_factors;

@@ -36,6 +36,8 @@ constexpr std::string_view kTurnEnds[] = {
     "<|end_of_text|>",
     "<end_of_utterance>",
     "<eos>",
+    "<turn|>",
+    "<|tool_response>",
     "<\xEF\xBD\x9C"
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
     "[e~[",
@@ -83,13 +85,16 @@ class TokenizerReader {
           ExitCode::kInvalidInput,
           where_ + ": it has no tokenizer; convert with --no-tokenizer to do without");
     }
-    if (*kind != "llama" && *kind != "gpt2") {
+    if (*kind != "llama" && *kind != "gpt2" && *kind != "gemma4") {
       metadata_.refuse(key("model"), "'" + shown(*kind) +
-                                         "' is not supported, only llama (SentencePiece BPE) and "
-                                         "gpt2 (byte-level BPE); convert with --no-tokenizer");
+                                         "' is not supported, only llama (SentencePiece BPE), "
+                                         "gpt2 (byte-level BPE) and gemma4 (BPE of characters); "
+                                         "convert with --no-tokenizer");
     }
     read_tokens();
-    TokenizerModel model = *kind == "llama" ? sentencepiece() : byte_level();
+    TokenizerModel model = *kind == "llama"  ? sentencepiece()
+                           : *kind == "gpt2" ? byte_level()
+                                             : characters();
     if (strips_space(*kind)) strip_behind_added(&model);
     return model;
   }
@@ -215,11 +220,8 @@ class TokenizerReader {
     return model;
   }
 
-  // As the tokenizer.json that it was made of.
-  TokenizerModel byte_level() const {
-    const std::optional<std::string> said = metadata_.text(key("pre"));
-    const std::string name = said && !said->empty() ? *said : kDefaultPreTokenizer;
-    const GgufPreTokenizer pre = gguf_pre_tokenizer(name, where_);
+  // The model and added tokens of the tokenizer.json that it was made of.
+  [[nodiscard]] Json merged_by_rank() const {
     Json vocabulary = Json::object();
     Json added = Json::array();
     for (size_t id = 0; id < tokens_->size(); ++id) {
@@ -240,14 +242,44 @@ class TokenizerReader {
     }
     const Json* merges = list("merges");
     if (merges == nullptr) metadata_.refuse(key("merges"), "is missing");
-    const Json root = {{"normalizer", pre.normalizer},
-                       {"pre_tokenizer", pre.pre_tokenizer},
-                       {"added_tokens", std::move(added)},
-                       {"model",
-                        {{"type", "BPE"},
-                         {"ignore_merges", pre.ignore_merges},
-                         {"vocab", std::move(vocabulary)},
-                         {"merges", *merges}}}};
+    return {{"added_tokens", std::move(added)},
+            {"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", *merges}}}};
+  }
+
+  // Of Gemma 4: spaces are marked, and what is no token is written as bytes.
+  TokenizerModel characters() const {
+    Json root = merged_by_rank();
+    check_lines(root["model"]["merges"]);
+    root["normalizer"] = {
+        {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xE2\x96\x81"}};
+    root["model"]["byte_fallback"] = true;
+    root["model"]["fuse_unk"] = true;
+    TokenizerModel model = tokenizer_from_json(root, where_);
+    set_ends(true, &model);
+    return model;
+  }
+
+  // llama.cpp cuts text before and after newlines, the tokenizer.json does not: that is the same
+  // where no merge crosses the cuts.
+  void check_lines(const Json& merges) const {
+    for (const Json& merge : merges) {
+      const std::string text = merge.is_string() ? merge.get<std::string>() : std::string();
+      const bool has_newline = text.find('\n') != std::string::npos;
+      if (!has_newline || text.find_first_not_of("\n ") == std::string::npos) continue;
+      metadata_.refuse(key("merges"),
+                       "joins a newline with other text, which is not supported; "
+                       "take the Hugging Face folder");
+    }
+  }
+
+  TokenizerModel byte_level() const {
+    const std::optional<std::string> said = metadata_.text(key("pre"));
+    const std::string name = said && !said->empty() ? *said : kDefaultPreTokenizer;
+    const GgufPreTokenizer pre = gguf_pre_tokenizer(name, where_);
+    Json root = merged_by_rank();
+    root["normalizer"] = pre.normalizer;
+    root["pre_tokenizer"] = pre.pre_tokenizer;
+    root["model"]["ignore_merges"] = pre.ignore_merges;
     TokenizerModel model = tokenizer_from_json(root, where_);
     set_ends(pre.adds_bos, &model);
     if (name != said) {

@@ -94,6 +94,12 @@ Status feed_forward(const Step& s, const Layer& layer) {
   return Status::kOk;
 }
 
+void read_layer_table(const Step& s, const Weights& weights, uint32_t number) {
+  if constexpr (!kHasVariants) return;
+  if (!weights.layers[number].has(format::flag::kPerLayerInput)) return;
+  per_layer::read_table(s, weights, number);
+}
+
 Status finish_layer(const Step& s, const Weights& weights, uint32_t number) {
   if constexpr (!kHasVariants) return Status::kOk;
   const Layer& layer = weights.layers[number];
@@ -179,6 +185,7 @@ Status forward(cria_workspace* w, size_t n) {
   for (uint32_t i = 0; i < weights.layers.size(); ++i) {
     CRIA_TRY(mix(s, weights.layers[i]));
     CRIA_TRY(feed_forward(s, weights.layers[i]));
+    read_layer_table(s, weights, i);
     CRIA_TRY(finish_layer(s, weights, i));
     CRIA_TRY(report(w, n));
   }

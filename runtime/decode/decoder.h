@@ -28,7 +28,9 @@ void find_angles(const Step& s, float* cosines);
 // What a layer does to the rows, one after the other.
 [[nodiscard]] Status mix(const Step& s, const Layer& layer);
 [[nodiscard]] Status feed_forward(const Step& s, const Layer& layer);
-// What comes last in layers of Gemma 4, by their number; others have no such tensors.
+// What comes last in layers of Gemma 4, by their number; others have no such tensors. Rows of the
+// per-layer table are read first, to where finish_layer finds them.
+void read_layer_table(const Step& s, const Weights& weights, uint32_t number);
 [[nodiscard]] Status finish_layer(const Step& s, const Weights& weights, uint32_t number);
 // What the output layer reads: y [rows][d_model] of what the last layer says, x; y may be x.
 void normalize_last(const Step& s, const Weights& weights, const float* x, float* y);

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import re
 import struct
 import subprocess
@@ -10,10 +11,12 @@ import unittest
 from pathlib import Path
 
 import cria_cli as cli
-from cria_cli import BIN, DONE, PATIENCE_S, USAGE, cria
+from cria_cli import BIN, DONE, PATIENCE_S, cria
 
 REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / "reference/architectures"
 OWN = ("per_layer_table", "per_layer_projection", "per_layer_gate", "per_layer_out")
+# A weight's bits, somewhat more than int4 takes.
+BITS = {"gemma4-e": "6.5", "gemma4-vl": "7.5", "gemma4-moe": "6.8"}
 # How far the logits are from those of f32, as a part of their size; measured at most: 0.035, 0.30.
 FARTHEST = {"int8": 0.05, "int4": 0.4}
 
@@ -25,6 +28,19 @@ def convert(*arguments):
 
 def expected(name):
     return json.loads((REFERENCE / name / "expected.json").read_text("utf-8"))
+
+
+def walk():
+    """Token ids, a line a sequence: each token is one of three that may follow."""
+    draw = random.Random(5)
+    after = {token: [draw.randrange(3, 320) for _ in range(3)] for token in range(320)}
+    lines = []
+    for _ in range(64):
+        tokens = [1]
+        while len(tokens) < 64:
+            tokens.append(draw.choice(after[tokens[-1]]))
+        lines.append(" ".join(map(str, tokens)))
+    return "\n".join(lines)
 
 
 def logits(path, *options):
@@ -95,15 +111,34 @@ class Gemma4(unittest.TestCase):
                 done = cria("run", path, "--ids", ",".join(ids[:-8]), "-n", "8", "--greedy", "--kv", "f32")
                 self.assertEqual((done.code, done.out.split()), (DONE, ids), done.err)
 
-    def test_what_is_not_calibrated_is_refused(self):
-        for options in (["--method", "gptq"], ["--bits", "5"], ["--calibration", "ids.txt"], ["--bits", "5", "--method", "gptq"]):
-            for name in ("gemma4-e", "gemma4-vl"):
-                done = convert(REFERENCE / name, "--plan", *options)
-                self.assertEqual((done.returncode, done.stdout), (USAGE, ""), done.stderr)
-                said = re.escape(" ".join(options[:2]) if options[0] == "--method" else options[0])
-                self.assertRegex(done.stderr, rf"\Acria-convert: error: {said} is not supported for models with per-layer "
-                                              r"embeddings [^\n]+; leave it out, [^\n]+\n\Z")
-        self.assertEqual(convert(REFERENCE / "gemma4-moe", "--plan", "--method", "gptq").returncode, DONE)
+    def test_calibration_loses_less_than_rounding(self):
+        ids = cli.folder() / "ids.txt"
+        ids.write_text(walk(), "utf-8")
+        for name in ("gemma4-e", "gemma4-vl", "gemma4-moe"):
+            folder = REFERENCE / name
+            floats = cli.converted(folder, "--no-tokenizer", "--weights", "f32")
+
+            def loss(*options, floats=floats, folder=folder):
+                path = cli.converted(folder, "--no-tokenizer", *options)
+                done = cria("eval", path, "--ids", ids, "--reference", floats, "--json")
+                self.assertEqual(done.code, DONE, done.err)
+                return json.loads(done.out)["reference"]["mean_kl"]
+
+            rounded, plain = loss("--method", "rtn"), loss()
+            calibrated = loss("--method", "gptq", "--calibration", str(ids))
+            mixed = loss("--bits", BITS[name], "--calibration", str(ids))
+            with self.subTest(name):
+                print(f"{name}: rtn {rounded:.4f}, mse {plain:.4f}, gptq {calibrated:.4f}, mixed {mixed:.4f}")
+                self.assertLess(calibrated, 0.9 * min(rounded, plain))
+                self.assertLess(mixed, 0.9 * plain)
+
+    def test_mixed_formats_are_chosen_for_per_layer_embeddings_too(self):
+        report = cli.folder() / "mixed.json"
+        done = convert(REFERENCE / "gemma4-e", "-o", cli.folder() / "mixed.cria", "--bits", "7", "--report", report)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        tensors = {tensor["name"]: tensor for tensor in json.loads(report.read_text("utf-8"))["tensors"]}
+        for name in ("per_layer_table", "per_layer_projection", "layers.5.per_layer_gate", "layers.5.per_layer_out"):
+            self.assertGreater(tensors[name]["divergence"]["measured"], 0, name)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,14 @@ namespace cria::per_layer {
 
 using format::TensorRole;
 
-namespace {
+float* table_rows(const Step& s, const format::LayerKind& kind) {
+  Carver carver(s.scratch);
+  return lay_out(s.model(), kind, s.shape, &carver).rows;
+}
 
-// rows [n][per_layer_width] = those of the table for each row's token and a layer.
-void read_table(const Step& s, const Tensor& table, uint32_t layer, float* rows) {
+void read_table(const Step& s, const Weights& weights, uint32_t layer) {
+  const Tensor& table = *weights.find(TensorRole::kPerLayerTable);
+  float* const rows = table_rows(s, *weights.layers[layer].kind);
   parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       const size_t row = size_t{s.rows[i].token} * s.model().n_layers + layer;
@@ -17,6 +21,8 @@ void read_table(const Step& s, const Tensor& table, uint32_t layer, float* rows)
     }
   });
 }
+
+namespace {
 
 // rows = (projected * input multiplier, normalized, + rows * table multiplier) * sum multiplier.
 void add_projected(const Step& s, const Tensor& norm, float* projected, float* rows) {
@@ -41,7 +47,6 @@ Status forward(const Step& s, const Weights& weights, uint32_t layer, float* out
   const format::LayerKind& k = *l.kind;
   Carver carver(s.scratch);
   const Scratch t = lay_out(s.model(), k, s.shape, &carver);
-  read_table(s, *weights.find(TensorRole::kPerLayerTable), layer, t.rows);
   const Segment of_layer = {layer, 0, static_cast<uint32_t>(s.n())};
   CRIA_TRY(linear(s, s.embedded, {&of_layer, 1},
                   {{weights.find(TensorRole::kPerLayerProjection), t.gate}}));

@@ -8,6 +8,7 @@
 #include "converter/report.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
+#include "tests/unit/converter/tiny_gemma4.h"
 
 namespace cria::converter {
 namespace {
@@ -128,6 +129,31 @@ TEST_F(CalibrationTest, MatricesOfIntegersAreRounded) {
     }
   }
   EXPECT_EQ(n_rounded, 7u);  // all but up, and the output layer
+}
+
+TEST_F(CalibrationTest, WhatReadsPerLayerEmbeddingsAndSharedKeysIsRounded) {
+  test::tiny_gemma4().write(folder_ / "model");
+  const Json report = Json::parse(report_text(convert()));
+  size_t n_gptq = 0;
+  size_t n = 0;
+  for (const Json& tensor : report["tensors"]) {
+    const std::string name = tensor["name"];
+    const bool is_table = name == "embedding" || name == "per_layer_table";
+    const bool is_rounded = tensor.contains("rounding");
+    EXPECT_EQ(is_rounded, tensor["format"] != "f32" && !is_table) << name;
+    if (!is_rounded) continue;
+    const Json& rounding = tensor["rounding"];
+    EXPECT_GT(rounding["error"], 0) << name;
+    EXPECT_LE(rounding["error"], rounding["error_before"]) << name;
+    n_gptq += rounding["kept"] == "gptq" ? 1 : 0;
+    ++n;
+  }
+  EXPECT_EQ(n, 1U + 2 * 9 + 2 * 7);
+  EXPECT_GE(n_gptq, n * 3 / 4);
+  const std::string first = test::read_file(options_.output);
+  options_.n_threads = 3;
+  (void)convert();
+  EXPECT_TRUE(first == test::read_file(options_.output));
 }
 
 TEST_F(CalibrationTest, TheOutputMayNotBeWhatIsRead) {

@@ -255,8 +255,8 @@ TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
 
 TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   GgufWriter writer;
-  writer.put_text("general.architecture", "gemma4");
-  expect_refused(writer, {"general.architecture 'gemma4' is not supported",
+  writer.put_text("general.architecture", "gemma3n");
+  expect_refused(writer, {"general.architecture 'gemma3n' is not supported",
                           "these are: llama, granite", "qwen3"});
   writer = tiny_gguf();
   writer.put_text("general.type", "adapter");

@@ -80,6 +80,42 @@ TEST(GgufTokenizer, OfSentencePieceMergesByScore) {
   EXPECT_EQ(read(metadata).flags & format::kPrependSpace, 0u);
 }
 
+Json of_gemma4() {
+  return {{"tokenizer.ggml.model", "gemma4"},
+          {"tokenizer.ggml.tokens",
+           {"<pad>", "<eos>", "<bos>", "<0x41>", "a", "b", "ab", "\xE2\x96\x81", "\n", "\n\n",
+            "<|tool_call>", "<turn|>"}},
+          {"tokenizer.ggml.scores", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+          {"tokenizer.ggml.token_type", {3, 3, 3, 6, 1, 1, 1, 1, 1, 1, 4, 3}},
+          {"tokenizer.ggml.merges", {"\n \n", "a b"}},
+          {"tokenizer.ggml.bos_token_id", 2},
+          {"tokenizer.ggml.eos_token_id", 1},
+          {"tokenizer.ggml.add_space_prefix", false},
+          {"tokenizer.ggml.add_bos_token", true}};
+}
+
+TEST(GgufTokenizer, OfGemma4MarksSpacesAndFallsBackToBytes) {
+  const TokenizerModel model = read(of_gemma4());
+  EXPECT_EQ(model.kind, format::TokenizerKind::kSentencePieceBpe);
+  EXPECT_EQ(model.flags, format::kAddBos | format::kByteFallback | format::kFuseUnknown);
+  EXPECT_EQ(model.byte_tokens['A'], 3u);
+  ASSERT_EQ(model.merges.size(), 2u);
+  EXPECT_EQ(model.merges[0].result, 9u);
+  EXPECT_EQ(model.merges[1].result, 6u);
+  EXPECT_EQ(model.tokens[10].flags, format::kTokenAdded);
+  EXPECT_EQ(model.tokens[11].flags, format::kTokenAdded | format::kTokenSpecial);
+  EXPECT_EQ(model.bos_token, 2u);
+  EXPECT_EQ(model.eos_token, 1u);
+  EXPECT_EQ(gguf_turn_ends(Json::parse(of_gemma4().dump())), (std::vector<uint32_t>{1, 11}));
+}
+
+TEST(GgufTokenizer, OfGemma4WithLinesInsideATokenIsRefused) {
+  Json metadata = of_gemma4();
+  metadata["tokenizer.ggml.tokens"][6] = "a\n";
+  metadata["tokenizer.ggml.merges"] = {"a \n"};
+  expect_refused(metadata, {"tokenizer.ggml.merges", "newline", "Hugging Face folder"});
+}
+
 TEST(GgufTokenizer, ThatIsNotReadIsRefusedByName) {
   Json metadata = byte_level();
   metadata["tokenizer.ggml.pre"] = "nobodys";

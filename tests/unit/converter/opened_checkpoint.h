@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "converter/calibration/held_matrices.h"
@@ -45,12 +46,13 @@ inline std::vector<Floats> behind_layers(const Opened& opened, const PlannedWeig
                                          FloatModel* model, hosted::ThreadPool* pool) {
   Floats x(model->n_rows() * opened.config.model->d_model);
   model->embed(weights.matrix(weights.find(format::TensorRole::kEmbedding)), 0, &x);
+  Stream stream = model->start(std::move(x));
   std::vector<Floats> found;
   for (uint32_t i = 0; i < opened.config.model->n_layers; ++i) {
     HeldMatrices layer(weights, PanelFormat::kF32, pool);
     layer.read_layer(i);
-    model->run_layer(i, layer.products(), &x);
-    found.push_back(x);
+    model->run_layer(i, layer.products(), &stream);
+    found.push_back(stream.x);
   }
   return found;
 }

@@ -15,6 +15,7 @@
 #include "tests/support/sampling.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/opened_checkpoint.h"
+#include "tests/unit/converter/tiny_gemma4.h"
 
 namespace cria::converter {
 namespace {
@@ -66,11 +67,10 @@ std::vector<double> measure(const Opened& opened, const TokenSequences& text,
   return found;
 }
 
-// The values of a checkpoint's tensor, rounded as a model file holds them.
-void round_tensor(MatrixFormat f, TestTensor* tensor) {
-  const auto cols = static_cast<size_t>(tensor->shape[1]);
+// The values of a checkpoint's tensor, rounded as a model file holds them, in rows of cols.
+void round_tensor(MatrixFormat f, size_t cols, TestTensor* tensor) {
   const MatrixShape shape = {1, static_cast<uint32_t>(cols), f.number_format, f.group_size};
-  for (size_t row = 0; row < tensor->shape[0]; ++row) {
+  for (size_t row = 0; row < tensor->data.size() / (cols * sizeof(float)); ++row) {
     std::vector<float> values(cols);
     char* const bytes = tensor->data.data() + row * cols * sizeof(float);
     std::memcpy(values.data(), bytes, cols * sizeof(float));
@@ -155,24 +155,21 @@ std::vector<std::string> names_of(bool is_tied) {
   return names;
 }
 
-void compare_with_whole_models(bool is_tied, MatrixFormat f) {
+// names: of all matrices, in the order of the file; table_cols: columns of a per-layer table.
+void compare_with_whole_models(const TinyCheckpoint& checkpoint,
+                               const std::vector<std::string>& names, MatrixFormat f,
+                               size_t table_cols) {
   test::TempFolder folder;
-  TinyCheckpoint checkpoint(96, 100, 50);
-  add_layer(&checkpoint);
-  enlarge(&checkpoint);
-  if (is_tied) {
-    checkpoint.config["tie_word_embeddings"] = "true";
-    checkpoint.erase("lm_head.weight");
-  }
   checkpoint.write(folder / "exact");
   const Opened exact(folder / "exact");
   const std::vector<double> found = measure(exact, kText, matrices_of(exact, f));
   const std::vector<float> logits = logits_of(exact, kText, 1);
-  const std::vector<std::string> names = names_of(is_tied);
   ASSERT_EQ(found.size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     TinyCheckpoint rounded = checkpoint;
-    round_tensor(f, &rounded.tensor(names[i]));
+    TestTensor& tensor = rounded.tensor(names[i]);
+    const bool is_table = names[i] == test::kPerLayerTable;
+    round_tensor(f, is_table ? table_cols : static_cast<size_t>(tensor.shape[1]), &tensor);
     rounded.write(folder / "rounded");
     const double want =
         mean_divergence(logits, logits_of(Opened(folder / "rounded"), kText, 1), 50);
@@ -181,10 +178,33 @@ void compare_with_whole_models(bool is_tied, MatrixFormat f) {
   }
 }
 
+void compare_with_whole_models(bool is_tied, MatrixFormat f) {
+  TinyCheckpoint checkpoint(96, 100, 50);
+  add_layer(&checkpoint);
+  enlarge(&checkpoint);
+  if (is_tied) {
+    checkpoint.config["tie_word_embeddings"] = "true";
+    checkpoint.erase("lm_head.weight");
+  }
+  compare_with_whole_models(checkpoint, names_of(is_tied), f, 0);
+}
+
 TEST(OutputDivergence, IsThatOfAWholeModelWithTheMatrixRounded) {
   compare_with_whole_models(false, kGroups);
   compare_with_whole_models(true, kGroups);
   compare_with_whole_models(true, kRows);
+}
+
+// Streams read keys and values of their own, and per-layer embeddings of their own tokens.
+TEST(OutputDivergence, IsThatOfAWholeModelWithPerLayerEmbeddingsAndSharedKeys) {
+  TinyCheckpoint checkpoint = test::tiny_gemma4();
+  enlarge(&checkpoint);
+  std::vector<std::string> names;
+  for (const TestTensor& tensor : checkpoint.tensors) {
+    if (tensor.shape.size() == 2) names.push_back(tensor.name);
+  }
+  EXPECT_EQ(names.size(), 1 + 2 + 2 * 9 + 2 * 7);
+  compare_with_whole_models(checkpoint, names, kGroups, test::kPerLayerWidth);
 }
 
 TEST(OutputDivergence, BitsDependOnNeitherThreadsNorWhatElseIsMeasured) {
