@@ -279,9 +279,14 @@ JsonObject::JsonObject(const Json& object, std::string where, const KeyNames& na
 }
 
 std::string JsonObject::name_of(std::string_view key) const {
-  if (names_ == nullptr) return std::string(key);
-  const auto found = names_->find(path_ + std::string(key));
-  return found == names_->end() ? std::string(key) : found->second;
+  if (names_ == nullptr || names_->empty()) return std::string(key);
+  std::string name = path_ + std::string(key);
+  if (const auto found = names_->find(name); found != names_->end()) return found->second;
+  // Within an object the outermost one may have a name: "text_config.rope_scaling.factor".
+  const size_t end = std::min(name.find('.'), name.size());
+  const auto outermost = names_->find(name.substr(0, end));
+  if (outermost != names_->end()) name.replace(0, end, outermost->second);
+  return name;
 }
 
 const Json* JsonObject::find(std::string_view key) const {

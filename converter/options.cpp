@@ -35,7 +35,7 @@ using hosted::Named;
 
 constexpr uint32_t kMaxThreads = 1024;
 // What --bits may be at all; a model's matrices say what it can be.
-constexpr double kLeastBits = 4;
+constexpr double kLeastBits = 1;    // trained codes count among them
 constexpr double kMostBits = 4096;  // narrow matrices are mostly padding
 constexpr const char* kList = "--list-architectures";
 

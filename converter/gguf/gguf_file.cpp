@@ -303,21 +303,33 @@ void place_entry(const HeaderReader& in, const DataPlace& data, GgufEntry* entry
 }
 
 // Whether tensors of Q2_0 have blocks of 128 values: those of 64 would take more bytes than lie
-// between one of them and the next tensor, or the end of the file. No entry has been placed.
+// between one of them and the next tensor, or the end of the file, and those of 128 fill that room
+// for each. So a file whose end is missing is read as it was written, and refused for that. No
+// entry has been placed.
 bool has_wide_q2_0(const std::vector<GgufEntry>& tensors, const DataPlace& data) {
   std::vector<uint64_t> ends;
   for (const GgufEntry& entry : tensors) ends.push_back(entry.offset);
   ends.push_back(data.file_bytes - std::min(data.file_bytes, data.offset));
   std::sort(ends.begin(), ends.end());
-  return std::any_of(tensors.begin(), tensors.end(), [&ends](const GgufEntry& entry) {
-    if (entry.type_id != kGgufQ2_0) return false;
-    uint64_t n_bytes = entry.type->block_bytes;
-    for (const uint64_t side : entry.shape) {
-      if (__builtin_mul_overflow(n_bytes, side, &n_bytes)) return false;  // refused as huge
-    }
+  bool is_narrow_too_long = false;
+  for (const GgufEntry& entry : tensors) {
+    if (entry.type_id != kGgufQ2_0) continue;
     const auto end = std::upper_bound(ends.begin(), ends.end(), entry.offset);
-    return end != ends.end() && n_bytes / entry.type->block_values > *end - entry.offset;
-  });
+    if (end == ends.end()) return false;  // refused for where it begins
+    const uint64_t room = *end - entry.offset;
+    uint64_t n_values = 1;
+    for (const uint64_t side : entry.shape) {
+      if (__builtin_mul_overflow(n_values, side, &n_values)) return false;  // refused as huge
+    }
+    const uint64_t n_wide = n_values / kGgufWideQ2_0.block_values;
+    if (n_wide > data.file_bytes) return false;  // so that no product is too large
+    const uint64_t wide_bytes = n_wide * kGgufWideQ2_0.block_bytes;
+    if (wide_bytes > room && *end == ends.back()) continue;  // truncated in any case
+    if (wide_bytes > room || room - wide_bytes >= data.alignment) return false;
+    const uint64_t n_narrow = n_values / entry.type->block_values;
+    is_narrow_too_long = is_narrow_too_long || n_narrow * entry.type->block_bytes > room;
+  }
+  return is_narrow_too_long;
 }
 
 // Tensors that share bytes or a name are a sign of a forged or broken header.

@@ -5,6 +5,7 @@ import unittest
 from random import Random
 from typing import NamedTuple
 
+import checkpoints
 import cria_cli as cli
 from seeds import seeds_of_test
 
@@ -14,12 +15,19 @@ TEMPLATES = ((), *(("--chat-template", name) for name in ("chatml", "llama2", "z
 QUESTIONS = ("Hello", "What is a cria?", "Tell me a story.", "What is 3 + 4?", "llama " * 20, "llama " * 40)
 SYSTEMS = ("You are kind.", "You are cria, a tiny assistant that likes to answer in short sentences.")
 TOO_LONG = "llama " * 300
+STATES = "states"
+_with_states = []
 
 
 def checkpoint(window):
-    """The demo, as a model of an architecture whose layers all have this window if it is not 0."""
+    """The demo, as a model of an architecture whose layers all have this window if it is not 0; or a model whose layers keep a
+    state."""
     if window == 0:
         return cli.DEMO
+    if window == STATES:
+        if not _with_states:
+            _with_states.append(checkpoints.lfm2("lfm2_detours", 256))
+        return _with_states[0]
     folder = cli.folder() / f"window{window}"
     if not folder.exists():
         folder.mkdir()
@@ -101,10 +109,11 @@ class ChatDetours(unittest.TestCase):
     def hold_one(self, seed):
         random = Random(seed)
         making = ("--weights", random.choice(("int4", "int4", "int8")), *random.choice(TEMPLATES))
-        window = random.choice((0, 0, 0, 16, 48, 128))
+        window = random.choice((0, 0, 0, 16, 48, 128, STATES, STATES))
         model = cli.converted(checkpoint(window), "--compress", "none", *making)
         options = ("--context", random.choice((64, 96, 128, 200, 256)), "--kv", random.choice(("int8", "f32", "k8v4")),
-                   "--prefill-chunk", random.choice((8, 64)), *random.choice(((), (), ("--exact-context",))))
+                   "--prefill-chunk", random.choice((8, 64)), *random.choice(((), (), ("--exact-context",))),
+                   "--snapshots", random.choice("0125"))
         first = random.choice(((), ("/set greedy off",)))
         turns = list(random_turns(random, [cli.folder() / f"{seed}.{i}" for i in range(2)]))
         shown, end = self.talk(random, model, options, first, turns)

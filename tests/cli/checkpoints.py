@@ -82,6 +82,36 @@ def write_safetensors(path, shapes, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
+def packed_ternary(name, width=128):
+    """A Llama of two layers whose layers' matrices are packed as BitNet's, without a tokenizer."""
+    vocab = 256
+    tensors = {"model.embed_tokens.weight": ("F32", [vocab, width]), "lm_head.weight": ("F32", [vocab, width]),
+               "model.norm.weight": ("F32", [width])}
+    for layer in range(2):
+        for part in ("input_layernorm", "post_attention_layernorm"):
+            tensors[f"model.layers.{layer}.{part}.weight"] = ("F32", [width])
+        for part in (*(f"self_attn.{letter}_proj" for letter in "qkvo"), *(f"mlp.{word}_proj" for word in ("gate", "up", "down"))):
+            tensors[f"model.layers.{layer}.{part}.weight"] = ("U8", [width // 4, width])
+            tensors[f"model.layers.{layer}.{part}.weight_scale"] = ("BF16", [1])
+    source, header, data = random.Random(1), {}, bytearray()
+    for tensor, (dtype, shape) in tensors.items():
+        n = math.prod(shape)
+        values = {"F32": lambda n: array.array("f", [source.gauss(0, 0.2) for _ in range(n)]).tobytes(), "U8": source.randbytes,
+                  "BF16": lambda n: b"\x80\x3d" * n}[dtype](n)
+        header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    folder = cli.folder() / name
+    folder.mkdir()
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "intermediate_size": width,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256,
+        "rms_norm_eps": 1e-5, "vocab_size": vocab, "tie_word_embeddings": False,
+        "quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}}))
+    return folder
+
+
 def gpt2(name, context):
     """A GPT-2 of one layer and 32 columns with random weights, and the demo's tokenizer and template."""
     width, vocab = 32, 2048

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 from collections import Counter
 
+import checkpoints
 import cria_cli
 from cria_cli import BIN, DEMO, DONE, IO, PATIENCE_S, USAGE, cria, folder, model
 
@@ -114,6 +115,14 @@ class MixedFormats(unittest.TestCase):
         self.assertEqual({f for matrix, f in kinds if matrix == "down"}, {"int4nl"})
         with open(made[0], "rb") as one, open(made[1], "rb") as three:
             self.assertTrue(one.read() == three.read())
+
+    def test_trained_codes_keep_their_format_and_count_among_the_bits(self):
+        path = cria_cli.converted(checkpoints.packed_ternary("ternary"), "--no-tokenizer", "--bits", "3.3")
+        described = json.loads(cria("info", path, "--json").out)["model"]
+        self.assertLessEqual(described["bits_per_weight"], 3.4)  # with the vectors
+        kinds = {kind["matrix"]: kind["format"] for kind in described["matrices"]}
+        self.assertLessEqual({kinds.pop(matrix) for matrix in ("embedding", "lm_head")}, {"int4", "int8", "int8g32"})
+        self.assertEqual(set(kinds.values()), {"bit2"})
 
     def test_where_every_matrix_has_a_name_nothing_is_chosen_or_calibrated(self):
         output = folder() / "none.cria"

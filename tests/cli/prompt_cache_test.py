@@ -218,6 +218,43 @@ class PromptCache(unittest.TestCase):
         self.assertEqual(result.raw, self.chat(system=other).raw)
         self.assertEqual(self.path.read_bytes()[HEADER_BYTES:HEADER_BYTES + 4 * 60], good[HEADER_BYTES:HEADER_BYTES + 4 * 60])
 
+    def test_another_system_text_of_a_chat_takes_the_file_as_if_begun_with_it(self):
+        systems = ["You know many stories. " * 12, "You know many songs. " * 12]
+        for model in (cli.model("--scales", "positive"), cli.converted(checkpoints.lfm2("lfm2_renewed", 1024), "--scales", "positive")):
+            for backend in cli.backends():
+                with self.subTest(model=model, backend=backend):
+                    begun, changed = (self.folder / f"{backend}_{name}" for name in ("begun", "changed"))
+                    self.chat("--backend", backend, "--prompt-cache", begun, model=model, system=systems[1])
+                    for lines in (["who are you", f"/system {systems[1]}", "who are you"], [f"/system {systems[1]}", "who are you"],
+                                  ["who are you", "/reset", f"/system {systems[1]}", "who are you", "/reset", "who are you"]):
+                        code, shown = cli.talk("--backend", backend, "-n", "12", "--system", systems[0], "--prompt-cache", changed,
+                                               lines=lines, model_path=model)
+                        self.assertEqual(code, cli.DONE)
+                        self.assertNotIn("warning", "".join(shown))
+                        one, other = begun.read_bytes(), changed.read_bytes()
+                        at = len(one) - struct.unpack("<Q", one[112:120])[0] + 24  # random numbers, which are not the cache's
+                        self.assertTrue(one[:at] + one[at + 8:] == other[:at] + other[at + 8:], lines)
+                        changed.unlink()
+                    begun.unlink()
+
+    def test_too_few_snapshots_to_keep_a_system_text_are_told(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_few", 512), "--weights", "int8")
+        for n in ("0", "1"):
+            result = self.chat("--snapshots", n, "--prompt-cache", self.path, model=model)
+            self.assertEqual(result.raw, self.chat(model=model).raw)
+            self.assertRegex(result.err, rf"\Acria: warning: [^\n]*cache: not written: [^\n]*--snapshots {n}[^\n]*\n\Z")
+            self.assertFalse(self.path.exists())
+        # What is there is used all the same.
+        self.chat("--prompt-cache", self.path, model=model)
+        written = self.path.stat().st_mtime_ns
+        result = self.chat("--snapshots", "0", "--prompt-cache", self.path, model=model)
+        self.assertEqual((result.raw, result.err), (self.chat(model=model).raw, ""))
+        self.assertEqual(self.path.stat().st_mtime_ns, written)
+        # A prompt is kept where it ends, which takes none.
+        path = self.folder / "prompt"
+        self.run_cached(PROMPT, "--snapshots", "0", model=model, path=path)
+        result, read, _ = self.run_cached(PROMPT, "--snapshots", "0", model=model, path=path)
+        self.assertEqual((result.raw, read), (self.plain(PROMPT, model=model), 0))
 
     def test_states_of_layers_are_kept_too(self):
         model = cli.converted(checkpoints.lfm2("lfm2_kept", 512), "--scales", "positive")

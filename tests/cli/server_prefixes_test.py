@@ -1,6 +1,8 @@
 """cria serve --prefix-cache: what prompts have in common is read once, also after a restart, and no byte of an answer shows it."""
+import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import time
@@ -109,6 +111,57 @@ class Prefixes(unittest.TestCase):
                     text, n_again, _ = self.ask(server, question, system)
                     self.assertEqual(text, wanted)
                     self.assertLess(n_again, n_first)
+
+    def test_states_are_kept_with_any_number_of_snapshots(self):
+        model = cli.converted(checkpoints.lfm2("lfm2_places", 1024), "--weights", "int8")
+        system = "You know many stories. " * 40
+        # Nearer to the end of the system text than that is to the beginning.
+        common = "Here is what you should know before you answer. " * 8
+        for has_common, n in itertools.product((True, False), ("1", "2", "3")):
+            with self.subTest(has_common=has_common, n=n):
+                questions = [common * has_common + question for question in QUESTIONS]
+                shutil.rmtree(self.states, ignore_errors=True)
+                options = ("--snapshots", n, "--sessions", "1")
+                with self.server(*options, model=model) as server:
+                    n_lead = self.ask(server, "a", system)[2] - 20  # at most
+                    texts = [self.ask(server, question, system)[0] for question in questions]
+                    end = time.monotonic() + cli.PATIENCE_S
+                    while len(self.kept()) < 1 + has_common:  # while one is written no other is kept
+                        self.assertLess(time.monotonic(), end, "no state is written")
+                        self.ask(server, random.choice(questions), system)
+                kept = [int.from_bytes(path.read_bytes()[120:128], "little") for path in self.kept()]
+                self.assertGreater(max(kept, default=0), n_lead + 64 * has_common)
+                with self.server(*options, model=model) as server:
+                    text, n_read, _ = self.ask(server, questions[1], system)
+                    self.assertEqual(text, texts[1])
+                    self.assertLess(n_read, 64)
+        with self.server("--snapshots", "0", model=model) as server:
+            self.assertIn("--snapshots 0: no more are kept", server.told)
+            self.assertLess(self.ask(server, questions[1], system)[1], 64)
+
+    def test_a_state_from_the_disk_leaves_the_seed_to_the_request(self):
+        system = "You know many stories. " * 12
+
+        def answers(server, seed):
+            answer = server.post("/v1/chat/completions", {
+                "messages": [{"role": "system", "content": system}, {"role": "user", "content": QUESTIONS[2]}],
+                "max_tokens": 12, "temperature": 2, "seed": seed, "n": 2})
+            self.assertEqual(answer.status, 200, answer.raw)
+            return [choice["message"]["content"] for choice in answer.body["choices"]], answer.body["usage"]
+
+        with self.server() as server:
+            for question in QUESTIONS[:2]:
+                self.ask(server, question, system)
+        wanted = []
+        for seed in (8, 9):
+            with Server("--sessions", "2") as server:
+                wanted.append(answers(server, seed)[0])
+        self.assertEqual(len({*wanted[0], *wanted[1]}), 3)  # the second choice of one is the first of the other
+        for seed, texts in zip((8, 9), wanted):
+            with self.server("--sessions", "2") as server:
+                found, usage = answers(server, seed)
+                self.assertEqual(found, texts)
+                self.assertGreater(usage["prompt_tokens_details"]["cached_tokens"], 60)
 
     def test_several_at_once_after_a_restart(self):
         system = "You know many stories. " * 12

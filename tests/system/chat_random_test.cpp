@@ -59,6 +59,15 @@ Bytes with_window(Bytes file, uint32_t window) {
   return file;
 }
 
+// What opens an answer is no part of the conversation that goes on.
+constexpr const char* kThinking =
+    "{{- bos_token }}{%- for message in messages %}{%- set content = message['content'] %}"
+    "{%- if message['role'] == 'assistant' and '</think>' in content %}"
+    "{%- set content = content.split('</think>')[-1] %}{%- endif %}"
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + content | trim "
+    "+ '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n' }}{%- endif %}";
+
 struct Model {
   std::string name;
   Bytes file;
@@ -80,8 +89,15 @@ const std::vector<Model>& models() {
     }
     const auto folder = test::temporary_folder() / "lfm2";
     test::write_tiny_lfm2(folder, 512);
-    made.push_back(
-        {"lfm2", test::convert_folder(folder, {kInt4, 32, format::Compression::kStored, true}), 0});
+    for (const char* text : {"", kThinking}) {
+      made.push_back({*text == 0 ? "lfm2" : "lfm2 that drops thinking",
+                      test::convert_folder(folder, {.weights = kInt4,
+                                                    .group_size = 32,
+                                                    .compression = format::Compression::kStored,
+                                                    .tokenizer = true,
+                                                    .chat_template = text}),
+                      0});
+    }
     return made;
   }();
   return all;
@@ -138,6 +154,7 @@ Setting random_setting(Random* random) {
   s.session.n_threads = one_of(random, {1U, 1U, 2U});
   s.session.kv_format = one_of(random, {CRIA_KV_INT8, CRIA_KV_F32, CRIA_KV_K8V4});
   s.session.prefill_chunk = one_of(random, {0U, 8U});
+  s.session.n_snapshots = one_of(random, {0U, 1U, 5U, CRIA_NO_SNAPSHOTS});
   s.system = one_of<const char*>(random, {"", "", "You are kind."});
   s.limit = one_of(random, {1U, 8U, 20U, 60U});
   return s;

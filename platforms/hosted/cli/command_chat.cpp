@@ -85,6 +85,7 @@ class ChatProgram {
   Next command(const std::string& line);
   Next show(const ChatAnswer& answer);
   void report(const ChatAnswer& answer);
+  void begin_anew(const std::string& system);
 
   Next help(const std::string& argument);
   Next reset(const std::string& argument);
@@ -231,9 +232,14 @@ ChatProgram::Next ChatProgram::help(const std::string&) {
   return Next::kGoOn;
 }
 
-ChatProgram::Next ChatProgram::reset(const std::string&) {
-  chat_.begin(chat_.system());
+void ChatProgram::begin_anew(const std::string& system) {
+  chat_.begin(system);
+  if (cache_.is_there()) cache_.expect(chat_.lead());
   print_notice("(a new conversation)");
+}
+
+ChatProgram::Next ChatProgram::reset(const std::string&) {
+  begin_anew(chat_.system());
   return Next::kGoOn;
 }
 
@@ -243,8 +249,7 @@ ChatProgram::Next ChatProgram::change_system(const std::string& argument) {
     print_notice(system.empty() ? "(no system text)" : system);
     return Next::kGoOn;
   }
-  chat_.begin(argument);
-  print_notice("(a new conversation)");
+  begin_anew(argument);
   return Next::kGoOn;
 }
 

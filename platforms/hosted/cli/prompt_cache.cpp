@@ -75,11 +75,24 @@ size_t PromptCache::reusable(std::span<const uint32_t> tokens) const {
 
 size_t PromptCache::restore(std::span<const uint32_t> tokens) {
   const size_t n = load(tokens);
-  // Where layers keep blocks of state, what is read later is kept from there.
-  if (follows_ == Follows::kMore) {
-    (void)cria_keep_snapshot(model_.session(), static_cast<uint32_t>(kept_of(tokens).size()));
-  }
+  if (follows_ == Follows::kMore) expect(tokens);
   return n;
+}
+
+void PromptCache::expect(std::span<const uint32_t> tokens) {
+  cria_session* const session = model_.session();
+  const std::span<const uint32_t> kept = kept_of(tokens);
+  const auto n = static_cast<uint32_t>(kept.size());
+  if (!is_held(kept) || cria_resume_position(session, n) != n) {
+    (void)cria_reset(session, static_cast<uint32_t>(reusable(tokens)));
+  }
+  // Where layers keep blocks of state, what is read later is kept from there.
+  (void)cria_keep_snapshot(session, n);
+}
+
+bool PromptCache::is_held(std::span<const uint32_t> tokens) const {
+  const std::span held(cria_tokens(model_.session()), cria_position(model_.session()));
+  return tokens.size() <= held.size() && std::equal(tokens.begin(), tokens.end(), held.begin());
 }
 
 // What is kept of a prompt.
@@ -116,19 +129,26 @@ size_t PromptCache::load(std::span<const uint32_t> tokens) {
   return 0;
 }
 
+// A sliding window has gone on, or the snapshot that an answer begins with took the only place.
+void PromptCache::tell_forgotten() {
+  const uint32_t n_snapshots = model_.config().n_snapshots;
+  const bool has_none = n_snapshots == CRIA_NO_SNAPSHOTS;
+  if (model_.info().keeps_blocks == 0 || (!has_none && n_snapshots != 1)) return;
+  if (std::exchange(has_told_, true)) return;
+  warn(path_ + ": not written: with --snapshots " + (has_none ? "0" : "1") +
+       " the state behind the system text is gone by then; give 2 or more");
+}
+
 void PromptCache::keep(std::span<const uint32_t> tokens) {
   cria_session* const session = model_.session();
   tokens = kept_of(tokens);
-  const std::span held(cria_tokens(session), cria_position(session));
-  const bool is_held =
-      tokens.size() <= held.size() && std::equal(tokens.begin(), tokens.end(), held.begin());
   const bool is_kept = std::equal(tokens.begin(), tokens.end(), in_file_.begin(), in_file_.end());
-  if (!is_there() || tokens.empty() || !is_held || is_kept) return;
+  if (!is_there() || tokens.empty() || !is_held(tokens) || is_kept) return;
   try {
     const auto n = static_cast<uint32_t>(tokens.size());
     std::vector<uint8_t> state(cria_state_prefix_size(session, n));
     const cria_status status = cria_state_prefix_save(session, n, state.data(), state.size());
-    if (status == CRIA_FORGOTTEN) return;  // by a sliding window that has gone on
+    if (status == CRIA_FORGOTTEN) return tell_forgotten();
     model_.check(status);
     in_file_.assign(tokens.begin(), tokens.end());
     write_prefix_file(path_, state_terms(model_), tokens, state, [] { return true; });

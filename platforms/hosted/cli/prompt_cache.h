@@ -26,6 +26,9 @@ class PromptCache {
   // Makes the empty session begin as tokens do; gives how many of them it then holds, all of them
   // only together with what follows needs. No other bits than reading them gives.
   size_t restore(std::span<const uint32_t> tokens);
+  // The session begins with tokens from now on, and they are to be kept: it holds no more than
+  // reading them anew leaves as it is.
+  void expect(std::span<const uint32_t> tokens);
   // Keeps the prompt, with which the session begins, unless the file has it already. What fails is
   // told.
   void keep(std::span<const uint32_t> tokens);
@@ -33,13 +36,16 @@ class PromptCache {
  private:
   size_t reusable(std::span<const uint32_t> tokens) const;
   std::span<const uint32_t> kept_of(std::span<const uint32_t> tokens) const;
+  bool is_held(std::span<const uint32_t> tokens) const;
   size_t load(std::span<const uint32_t> tokens);
+  void tell_forgotten();
 
   const ModelSession& model_;
   const std::string path_;
   const Follows follows_;
   std::string saved_;              // the file; empty: none that serves
   std::vector<uint32_t> in_file_;  // tokens that need not be kept again
+  bool has_told_ = false;          // that they cannot be
 };
 
 }  // namespace cria::hosted

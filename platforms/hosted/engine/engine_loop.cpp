@@ -267,7 +267,9 @@ void EngineLoop::keep_snapshots(Answer* answer, const PromptStart& start, uint32
   const uint32_t n_common = std::min(start.n_common, last);
   const uint32_t n_shared = n_common < start.n_cached + chunk_ ? 0 : n_common;
   const uint32_t n_turn = asked.n_turn != 0 ? std::min(asked.n_turn, last) : last;
-  Answer::Snapshots snapshots = {n_lead, n_kept != 0 ? n_kept : n_shared, n_turn};
+  // What goes to the disk comes last, so that none of the others takes its place.
+  Answer::Snapshots snapshots = {n_lead, n_shared, n_turn};
+  if (n_kept != 0) snapshots = {n_lead, n_turn, n_kept};
   for (uint32_t& n : snapshots) {
     if (cria_keep_snapshot(pool_.at(answer->session()), n) != CRIA_OK) n = 0;
   }

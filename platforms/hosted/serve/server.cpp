@@ -151,8 +151,11 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   tell_budget(budget, model, tell);
   if (prefixes) {
     const PrefixStore::Counts counts = prefixes->counts();
-    tell(text_of("prefixes on the disk: %zu of this model; %s of %s", counts.n_prefixes,
-                 megabytes(counts.n_bytes).c_str(), megabytes(prefixes->most_bytes()).c_str()));
+    const bool keeps_none =
+        model.info().keeps_blocks != 0 && model.config().n_snapshots == CRIA_NO_SNAPSHOTS;
+    tell(text_of("prefixes on the disk: %zu of this model; %s of %s%s", counts.n_prefixes,
+                 megabytes(counts.n_bytes).c_str(), megabytes(prefixes->most_bytes()).c_str(),
+                 keeps_none ? "; --snapshots 0: no more are kept" : ""));
   }
   tell("listening on " + server.address());
   server.run([&] {

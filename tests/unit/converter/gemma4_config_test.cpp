@@ -122,7 +122,8 @@ TEST_F(Gemma4Config, FullLayersTurnAQuarterOfTheirPairs) {
     SCOPED_TRACE(std::string(layers) + "." + key + " = " + value.dump());
     config_["rope_parameters"] = parameters;
     config_["rope_parameters"][layers][key] = value;
-    expect_invalid({key}, [&] { (void)import(); });
+    const std::string name = "config.json: rope_parameters." + std::string(layers) + "." + key;
+    expect_invalid({name + " "}, [&] { (void)import(); });
   };
   expect_refused("full_attention", "rope_type", "default");
   expect_refused("full_attention", "partial_rotary_factor", 0);
@@ -131,7 +132,7 @@ TEST_F(Gemma4Config, FullLayersTurnAQuarterOfTheirPairs) {
   expect_refused("sliding_attention", "partial_rotary_factor", 0.5);
   config_["rope_parameters"] = parameters;
   config_["rope_parameters"].erase("sliding_attention");
-  expect_invalid({"sliding_attention"}, [&] { (void)import(); });
+  expect_invalid({"config.json: rope_parameters.sliding_attention "}, [&] { (void)import(); });
 }
 
 TEST_F(Gemma4Config, TheLastLayerHasNoWindow) {

@@ -198,6 +198,9 @@ TEST_F(NormFamilies, TheTextOfAModelThatSeesIsRead) {
   std::swap(config_, silent);
   config_["text_config"]["hidden_size"] = 0;
   expect_invalid({"text_config.hidden_size"}, [&] { (void)import(); });
+  config_["text_config"] = text;
+  config_["text_config"]["rope_scaling"] = {{"rope_type", 3}};
+  expect_invalid({"config.json: text_config.rope_scaling.rope_type "}, [&] { (void)import(); });
   config_["text_config"] = 3;
   expect_invalid({"text_config"}, [&] { (void)import(); });
   config_.erase("text_config");

@@ -2,6 +2,7 @@
 // another format.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "converter/convert.h"
@@ -125,6 +126,14 @@ TEST_F(TrainedBits, ArePlannedAsTheyAreWritten) {
   EXPECT_LT(planned.plan.model.weights, rounded.plan.model.weights);
 }
 
+void put_down_last(test::GgufWriter* writer) {
+  const auto is_down = [](const test::GgufTestTensor& tensor) {
+    return tensor.name == "blk.0.ffn_down.weight";
+  };
+  std::iter_swap(std::find_if(writer->tensors.begin(), writer->tensors.end(), is_down),
+                 writer->tensors.end() - 1);
+}
+
 // Forks of llama.cpp wrote blocks of 128 values under the same number; their sizes tell.
 TEST_F(TrainedBits, OfAForkAreReadByTheirBlocks) {
   test::GgufWriter narrow = test::trained_gguf();
@@ -157,6 +166,32 @@ TEST_F(TrainedBits, OfAForkAreReadByTheirBlocks) {
   const ModelReadBack got = model("wide.cria");
   EXPECT_EQ(got.raw(got.tensor(TensorRole::kDown, 0)), want.raw(want.tensor(TensorRole::kDown, 0)));
   EXPECT_EQ(format_of(got, TensorRole::kDown, 0), NumberFormat::kBit2);
+  put_down_last(&wide);
+  const std::string whole = wide.bytes();
+  test::write_file(folder_ / "m.gguf", whole.substr(0, whole.size() - 100));
+  test::expect_invalid({"m.gguf", "ffn_down", "truncated"},
+                       [&] { convert_as("m.cria", Options()); });
+}
+
+// What is missing at the end is no sign of such blocks, however little it is.
+TEST_F(TrainedBits, OfACutFileAreNotReadAsAForks) {
+  test::GgufWriter writer = test::trained_gguf();
+  std::mt19937 rng(9);
+  for (test::GgufTestTensor& tensor : writer.tensors) {
+    if (tensor.type != test::kQ1_0) continue;
+    tensor.type = test::kQ2_0;
+    tensor.data = test::random_blocks(tensor.shape[0] * tensor.shape[1], 64, &rng);
+  }
+  put_down_last(&writer);
+  const std::string whole = writer.bytes();
+  const size_t n_bytes = writer.tensors.back().data.size();
+  ASSERT_EQ(n_bytes % writer.alignment, 0u);  // else the first bytes that are cut are padding
+  for (const size_t n_missing : {size_t{1}, n_bytes / 100, n_bytes / 19, n_bytes / 2}) {
+    SCOPED_TRACE(n_missing);
+    test::write_file(folder_ / "m.gguf", whole.substr(0, whole.size() - n_missing));
+    test::expect_invalid({"m.gguf", "ffn_down", "truncated"},
+                         [&] { convert_as("m.cria", Options()); });
+  }
 }
 
 // Weights as floats that a format has, and others.
