@@ -145,7 +145,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
                     self.wfile.flush()
                     time.sleep(0.01)
-                events = []
+                while True:  # until the client leaves, however late a busy machine lets it do so
+                    self.wfile.write(b": still here\n\n")
+                    time.sleep(0.05)
             timings = {"cache_n": 3, "prompt_n": 7, "prompt_ms": 10.0, "prompt_per_second": 700.0, "predicted_n": len(pieces),
                        "predicted_ms": 100.0, "predicted_per_second": 42.0}
             usage = {"prompt_tokens": 10, "completion_tokens": len(pieces), "total_tokens": 10 + len(pieces), "prompt_tokens_details": {"cached_tokens": 3}}
