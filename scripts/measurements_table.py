@@ -47,15 +47,16 @@ GROUPS = {
     "int8 decode": each("int8 decode{}, {}", ""),
     "first token, compressed": each("first token, {}, {}", "compressed"),
 }
-# Shapes cut to four layers.
-WITH_EXPERTS = {"qwen3-30b-a3b-4l": "Qwen3-30B-A3B", "deepseek-v2-lite-4l": "DeepSeek-V2-Lite"}
-EXPERT_FIGURES = (
+# Of these less is measured; those with experts are cut to four layers.
+OTHER_SHAPES = {"qwen3-30b-a3b-4l": "Qwen3-30B-A3B", "deepseek-v2-lite-4l": "DeepSeek-V2-Lite", "lfm2-1.2b": "LFM2-1.2B",
+                "gemma-3-1b": "Gemma 3 1B", "qwen3.5-0.8b": "Qwen3.5-0.8B"}
+OTHER_FIGURES = (
     each("int4 prefill {}, {}", 128) +
     ["int4 decode, 1 thread", "int4 decode, of plain reads, 1 thread", "int4 decode, 2 threads", "int4 decode, of plain reads, 2 threads"] +
     each("int4 decode after 4096{}, {}", "") +
     ["int4 weights a token reads; llama.cpp's, computed", "int4 peak memory to weights + KV cache"])
 ROWS = ([(name, "llama-3.2-1b", None, [name]) for name in FIGURES] +
-        [(f"{label}: {name}", shape, None, [name]) for shape, label in WITH_EXPERTS.items() for name in EXPERT_FIGURES] +
+        [(f"{label}: {name}", shape, None, [name]) for shape, label in OTHER_SHAPES.items() for name in OTHER_FIGURES] +
         [(f"135M, {LEVELS[level]}: {group}", "smollm-135m", level, names) for group, names in GROUPS.items() for level in LEVELS])
 README_SHAPE = "llama-3.2-1b"
 README_ROWS = (

@@ -202,7 +202,7 @@ class Compare(unittest.TestCase):
                             ("qwen3-30b-a3b-4l", {"kv_heads": 2, "head_dim": 32, "experts": 4}),
                             ("deepseek-v2-lite-4l", {"kv_heads": 4, "head_dim": 96, "latent_rank": 64, "value_dim": 32, "turned": 32,
                                                      "shared": 64, "dense_ffn": 96, "experts": 4})):
-            s = make_random_gguf.shape_of(shape) | small | more
+            s = make_random_gguf.ALL_SHAPES[shape] | small | more
             path = self.folder / "m.gguf"
             for kind in ("q4_0", "q8_0", "bf16"):
                 with mock.patch.object(make_random_gguf, "PIECE_BYTES", 4096):
@@ -218,6 +218,23 @@ class Compare(unittest.TestCase):
             if shape != "deepseek-v2-lite-4l":  # whose queries' matrix is two in GGUF, and no larger
                 self.assertEqual(sum(elements.values()), of_checkpoint)
             self.assertLessEqual(sum(elements.values()), of_checkpoint + small["layers"] * small["d_model"])
+
+    def test_shapes_of_several_kinds_of_layers_are_those_that_were_published(self):
+        for shape, parameters in (("lfm2-1.2b", 1_170_340_608), ("gemma-3-1b", 999_885_952), ("qwen3.5-0.8b", 752_393_024)):
+            s = make_random_gguf.ALL_SHAPES[shape]
+            self.assertEqual(sum(math.prod(shape) for _, shape, _ in make_random_gguf.gguf_tensors(s, "q4_0")), parameters)
+
+    def test_random_gguf_files_of_several_kinds_of_layers_run(self):
+        small = {"d_model": 64, "layers": 8, "heads": 4, "kv_heads": 2, "head_dim": 32, "ffn": 96, "vocab": 96, "context": 64}
+        for shape, more in (("lfm2-1.2b", {"attention": (1, 3)}), ("gemma-3-1b", {"attention": range(8)}),
+                            ("qwen3.5-0.8b", {"attention": range(3, 8, 4), "turned": 16, "states": 2, "state_dim": 32})):
+            path, model = self.folder / "m.gguf", self.folder / "m.cria"
+            with mock.patch.object(make_random_gguf, "PIECE_BYTES", 4096):
+                make_random_gguf.write_gguf(path, make_random_gguf.ALL_SHAPES[shape] | small | more, "q4_0")
+            programs = Path(os.environ.get("CRIA_BIN_DIR", compare.BIN))
+            compare.run([programs / "cria-convert", path, "-o", model, "--weights", "int4", "--no-tokenizer", "--quiet"])
+            out = compare.run([programs / "cria", "run", model, "--ids", "1,2,3", "-n", "3", "--greedy", "--ignore-end"])[0]
+            self.assertEqual(len(out.split()), 6, out)
 
     def test_a_token_reads_as_much_of_both_shapes_as_their_tensors_say(self):
         # Of four layers: 8 experts of three matrices, attention, the router in f32; norms; the output layer.
