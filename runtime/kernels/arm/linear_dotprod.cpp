@@ -115,55 +115,21 @@ struct DotprodDots {
 
 }  // namespace
 
-void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
-                                               y_stride);
+template <Codes kCodes>
+void DotprodProduct<kCodes>::multiply(const MatrixShape& shape, const uint8_t* codes,
+                                      const uint8_t* scales, size_t first_tile, size_t last_tile,
+                                      const QuantizedRows& x, float* y, size_t y_stride) {
+  multiply_tiles<DotprodDots, kCodes>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
-
-void matmul_q4nl_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                            size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                            size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kNlNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
-                                                 y_stride);
-}
-
-void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
-                                             y_stride);
-}
-
-void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                           size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kGroupedBytes>(shape, codes, scales, first_tile, last_tile, x,
-                                                    y, y_stride);
-}
-
-void matmul_q1_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kBit1>(shape, codes, scales, first_tile, last_tile, x, y,
-                                            y_stride);
-}
-
-void matmul_q2_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride) {
-  multiply_tiles<DotprodDots, Codes::kBit2>(shape, codes, scales, first_tile, last_tile, x, y,
-                                            y_stride);
-}
+template struct DotprodProduct<Codes::kNibbles>;
+template struct DotprodProduct<Codes::kNlNibbles>;
+template struct DotprodProduct<Codes::kBytes>;
+template struct DotprodProduct<Codes::kGroupedBytes>;
+template struct DotprodProduct<Codes::kBit1>;
+template struct DotprodProduct<Codes::kBit2>;
 
 void override_dotprod(Kernels* table, uint32_t /*isa_mask*/) {
-  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_dotprod;
-  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_dotprod;
-  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_dotprod;
-  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_dotprod;
-  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_dotprod;
-  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_dotprod;
+  fill_products<DotprodProduct>(table);
   table->scores_q8 = scores_q8_dotprod;
 }
 

@@ -175,10 +175,10 @@ void multiply_tile(const TileCall& call, const TilePart& tile, size_t n_rows) {
 }
 
 // A last odd row, or the one row of a decode step, has no partner: dot products take it.
-template <Codes kCodes, MatmulQ8 kOneRow>
-void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-              size_t y_stride) {
+template <Codes kCodes>
+void multiply_pairs(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                    size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                    size_t y_stride) {
   const TileCall call = tile_call(shape, x, y, y_stride);
   const auto code_bytes = static_cast<size_t>(tile_code_bytes(shape));
   const auto scale_bytes = static_cast<size_t>(tile_scale_bytes(shape));
@@ -191,60 +191,17 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
   if (n_even == x.n_rows) return;
   const QuantizedRows last = {x.codes + n_even * call.cols, x.scales + n_even * call.n_groups,
                               x.sums + n_even * call.n_groups, 1};
-  kOneRow(shape, codes, scales, first_tile, last_tile, last, y + n_even * y_stride, y_stride);
+  DotprodProduct<kCodes>::multiply(shape, codes, scales, first_tile, last_tile, last,
+                                   y + n_even * y_stride, y_stride);
 }
 
-void matmul_q4_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply<Codes::kNibbles, matmul_q4_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
-                                                  y_stride);
-}
-
-void matmul_q4nl_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                         size_t y_stride) {
-  multiply<Codes::kNlNibbles, matmul_q4nl_q8_dotprod>(shape, codes, scales, first_tile, last_tile,
-                                                      x, y, y_stride);
-}
-
-void matmul_q8_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply<Codes::kBytes, matmul_q8_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
-                                                y_stride);
-}
-
-void matmul_q8g_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                        size_t y_stride) {
-  multiply<Codes::kGroupedBytes, matmul_q8g_q8_dotprod>(shape, codes, scales, first_tile, last_tile,
-                                                        x, y, y_stride);
-}
-
-void matmul_q1_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply<Codes::kBit1, matmul_q1_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
-                                               y_stride);
-}
-
-void matmul_q2_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply<Codes::kBit2, matmul_q2_q8_dotprod>(shape, codes, scales, first_tile, last_tile, x, y,
-                                               y_stride);
-}
+template <Codes kCodes>
+struct I8mmProduct {
+  static constexpr MatmulQ8 multiply = multiply_pairs<kCodes>;
+};
 
 }  // namespace
 
-void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) {
-  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_i8mm;
-  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_i8mm;
-  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_i8mm;
-  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_i8mm;
-  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_i8mm;
-  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_i8mm;
-}
+void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) { fill_products<I8mmProduct>(table); }
 
 }  // namespace cria

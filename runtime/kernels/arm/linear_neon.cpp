@@ -243,49 +243,12 @@ struct NeonDots {
   }
 };
 
+template <Codes kCodes>
+struct NeonProduct {
+  static constexpr MatmulQ8 multiply = multiply_tiles<NeonDots, kCodes>;
+};
+
 }  // namespace
-
-void matmul_q4_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
-                                            y_stride);
-}
-
-void matmul_q4nl_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                         size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kNlNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
-                                              y_stride);
-}
-
-void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
-                                          y_stride);
-}
-
-void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                        size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kGroupedBytes>(shape, codes, scales, first_tile, last_tile, x, y,
-                                                 y_stride);
-}
-
-void matmul_q1_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kBit1>(shape, codes, scales, first_tile, last_tile, x, y,
-                                         y_stride);
-}
-
-void matmul_q2_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride) {
-  multiply_tiles<NeonDots, Codes::kBit2>(shape, codes, scales, first_tile, last_tile, x, y,
-                                         y_stride);
-}
 
 void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
   *table = {
@@ -306,12 +269,7 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
       .states = table->states,
   };
   fill_variants_neon(table);
-  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_neon;
-  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_neon;
-  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_neon;
-  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_neon;
-  table->products.of[place_of(format::NumberFormat::kBit1)].codes = matmul_q1_q8_neon;
-  table->products.of[place_of(format::NumberFormat::kBit2)].codes = matmul_q2_q8_neon;
+  fill_products<NeonProduct>(table);
   table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_f32_f32_neon;
   table->products.of[place_of(format::NumberFormat::kF16)].floats = matmul_f16_f32_neon;
   table->products.of[place_of(format::NumberFormat::kBf16)].floats = matmul_bf16_f32_neon;

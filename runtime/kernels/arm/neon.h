@@ -1,5 +1,5 @@
 // The Arm kernels that the table's overrides choose from, one for each contract of
-// runtime/kernels/kernels.h. Those named neon need Advanced SIMD alone and are compiled for Armv7
+// runtime/kernels/kernels.h. Those named neon need only Advanced SIMD and are compiled for Armv7
 // and AArch64 alike; dotprod and i8mm are the AArch64 extensions of those names.
 //
 // Armv7's Advanced SIMD takes subnormal floats for zeros; there the bits are the scalar
@@ -10,42 +10,6 @@
 
 namespace cria {
 
-void matmul_q4_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride);
-void matmul_q4nl_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                         size_t y_stride);
-void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride);
-void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                        size_t y_stride);
-void matmul_q1_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride);
-void matmul_q2_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                       size_t y_stride);
-void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride);
-void matmul_q4nl_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                            size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                            size_t y_stride);
-void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride);
-void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                           size_t y_stride);
-void matmul_q1_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride);
-void matmul_q2_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                          size_t y_stride);
 void matmul_f32_f32_neon(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
                          size_t last_tile, const float* x, size_t n_rows, float* y,
                          size_t y_stride);

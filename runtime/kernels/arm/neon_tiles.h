@@ -336,6 +336,28 @@ static void multiply_tiles(const MatrixShape& shape, const uint8_t* codes, const
   }
 }
 
+// Products of dotprod (linear_dotprod.cpp), which take a single row for i8mm too.
+template <Codes kCodes>
+struct DotprodProduct {
+  static void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride);
+};
+
+// Puts Product<...>::multiply into a table, for each format with codes.
+template <template <Codes> class Product>
+static void fill_products(Kernels* table) {
+  const auto put = [table](format::NumberFormat f, MatmulQ8 multiply) {
+    table->products.of[place_of(f)].codes = multiply;
+  };
+  put(format::NumberFormat::kInt4, Product<Codes::kNibbles>::multiply);
+  put(format::NumberFormat::kInt4Nl, Product<Codes::kNlNibbles>::multiply);
+  put(format::NumberFormat::kInt8, Product<Codes::kBytes>::multiply);
+  put(format::NumberFormat::kInt8G32, Product<Codes::kGroupedBytes>::multiply);
+  put(format::NumberFormat::kBit1, Product<Codes::kBit1>::multiply);
+  put(format::NumberFormat::kBit2, Product<Codes::kBit2>::multiply);
+}
+
 }  // namespace cria
 
 #endif  // __ARM_NEON
