@@ -2,9 +2,9 @@
 import itertools
 import json
 import os
-import random
 import shutil
 import signal
+import string
 import time
 import unittest
 from pathlib import Path
@@ -126,9 +126,10 @@ class Prefixes(unittest.TestCase):
                     n_lead = self.ask(server, "a", system)[2] - 20  # at most
                     texts = [self.ask(server, question, system)[0] for question in questions]
                     end = time.monotonic() + cli.PATIENCE_S
+                    others = itertools.cycle(string.ascii_lowercase[1:])  # none begins as another
                     while len(self.kept()) < 1 + has_common:  # while one is written no other is kept
                         self.assertLess(time.monotonic(), end, "no state is written")
-                        self.ask(server, random.choice(questions), system)
+                        self.ask(server, common * has_common + next(others), system)
                 kept = [int.from_bytes(path.read_bytes()[120:128], "little") for path in self.kept()]
                 self.assertGreater(max(kept, default=0), n_lead + 64 * has_common)
                 with self.server(*options, model=model) as server:
