@@ -136,7 +136,7 @@ void PromptCache::tell_forgotten() {
   if (model_.info().keeps_blocks == 0 || (!has_none && n_snapshots != 1)) return;
   if (std::exchange(has_told_, true)) return;
   warn(path_ + ": not written: with --snapshots " + (has_none ? "0" : "1") +
-       " the state behind the system text is gone by then; give 2 or more");
+       " the state after the system text is gone by then; give 2 or more");
 }
 
 void PromptCache::keep(std::span<const uint32_t> tokens) {

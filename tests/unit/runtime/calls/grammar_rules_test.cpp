@@ -83,7 +83,7 @@ TEST(GrammarRules, FormsOfAnySizeFitOrAreTooLong) {
       ASSERT_LE(rules.n_text, json::kMostRuleText);
     }
     EXPECT_GT(n_made, 100U);
-    EXPECT_GT(n_too_long, 10U);
+    EXPECT_GT(n_too_long, 0U);
   });
 }
 
