@@ -26,6 +26,15 @@ inline cria_config config_with(uint32_t context, cria_progress step_progress = n
   return config;
 }
 
+// The demo's way of writing, but answers lose their thinking later and begin with an open one.
+inline constexpr const char* kThinkingTemplate =
+    "{{- bos_token }}{%- for message in messages %}{%- set content = message['content'] %}"
+    "{%- if message['role'] == 'assistant' and '</think>' in content %}"
+    "{%- set content = content.split('</think>')[-1] %}{%- endif %}"
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + content | trim "
+    "+ '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n' }}{%- endif %}";
+
 // A chat over these bytes, which answers with the likeliest tokens.
 class Chat {
  public:

@@ -59,15 +59,6 @@ Bytes with_window(Bytes file, uint32_t window) {
   return file;
 }
 
-// What opens an answer is no part of the conversation that goes on.
-constexpr const char* kThinking =
-    "{{- bos_token }}{%- for message in messages %}{%- set content = message['content'] %}"
-    "{%- if message['role'] == 'assistant' and '</think>' in content %}"
-    "{%- set content = content.split('</think>')[-1] %}{%- endif %}"
-    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + content | trim "
-    "+ '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
-    "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n' }}{%- endif %}";
-
 struct Model {
   std::string name;
   Bytes file;
@@ -89,7 +80,7 @@ const std::vector<Model>& models() {
     }
     const auto folder = test::temporary_folder() / "lfm2";
     test::write_tiny_lfm2(folder, 512);
-    for (const char* text : {"", kThinking}) {
+    for (const char* text : {"", test::kThinkingTemplate}) {
       made.push_back({*text == 0 ? "lfm2" : "lfm2 that drops thinking",
                       test::convert_folder(folder, {.weights = kInt4,
                                                     .group_size = 32,

@@ -33,15 +33,6 @@ const Bytes& lfm2(const std::string& chat_template = "") {
   return model;
 }
 
-// The demo's way of writing, but answers lose their thinking later and begin with an open one.
-constexpr const char* kThinking =
-    "{{- bos_token }}{%- for message in messages %}{%- set content = message['content'] %}"
-    "{%- if message['role'] == 'assistant' and '</think>' in content %}"
-    "{%- set content = content.split('</think>')[-1] %}{%- endif %}"
-    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + content | trim "
-    "+ '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
-    "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n<think>\n' }}{%- endif %}";
-
 std::string long_system() {
   std::string text;
   while (text.size() < 5000) text += "cria " + std::to_string(text.size() % 97) + " knows; ";
@@ -142,7 +133,7 @@ TEST(ChatSnapshots, TheSameConversationAgainReadsTheLastTokenAlone) {
 
 // What opens a thought is no part of the conversation that goes on.
 TEST(ChatSnapshots, WhatOpensAnAnswerIsNotKept) {
-  const Bytes& file = lfm2(kThinking);
+  const Bytes& file = lfm2(test::kThinkingTemplate);
   Chat chat = chat_of(file, kContext);
   chat.begin(long_system());
   for (int i = 0; i < 20; ++i) {

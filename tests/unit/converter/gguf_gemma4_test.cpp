@@ -114,14 +114,7 @@ struct Gemma4Pair {
     const TempFolder temporary;
     folder.write(temporary / "hf");
     write(temporary / "m.gguf");
-    const ModelReadBack of_folder = convert(temporary / "hf", format::NumberFormat::kF32);
-    const ModelReadBack of_gguf = convert(temporary / "m.gguf", format::NumberFormat::kF32);
-    EXPECT_TRUE(of_folder.section(format::SectionKind::kConfig) ==
-                of_gguf.section(format::SectionKind::kConfig));
-    ASSERT_EQ(of_folder.tensors().size(), of_gguf.tensors().size());
-    for (size_t i = 0; i < of_folder.tensors().size(); ++i) {
-      EXPECT_TRUE(of_folder.raw(of_folder.tensors()[i]) == of_gguf.raw(of_gguf.tensors()[i])) << i;
-    }
+    expect_same_models(temporary / "hf", temporary / "m.gguf");
   }
 };
 

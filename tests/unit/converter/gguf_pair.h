@@ -27,6 +27,19 @@ inline ModelReadBack convert(const std::filesystem::path& model, format::NumberF
   return ModelReadBack(options.output);
 }
 
+// A folder and a GGUF file become files with one config and the same tensors.
+inline void expect_same_models(const std::filesystem::path& folder,
+                               const std::filesystem::path& gguf) {
+  const ModelReadBack of_folder = convert(folder, format::NumberFormat::kF32);
+  const ModelReadBack of_gguf = convert(gguf, format::NumberFormat::kF32);
+  EXPECT_TRUE(of_folder.section(format::SectionKind::kConfig) ==
+              of_gguf.section(format::SectionKind::kConfig));
+  ASSERT_EQ(of_folder.tensors().size(), of_gguf.tensors().size());
+  for (size_t i = 0; i < of_folder.tensors().size(); ++i) {
+    EXPECT_TRUE(of_folder.raw(of_folder.tensors()[i]) == of_gguf.raw(of_gguf.tensors()[i])) << i;
+  }
+}
+
 // A checkpoint of one layer with experts, and the GGUF file that llama.cpp's converter makes of it.
 struct Pair {
   TinyCheckpoint folder;
@@ -88,14 +101,7 @@ struct Pair {
     const TempFolder temporary;
     folder.write(temporary / "hf");
     write_file(temporary / "m.gguf", gguf.bytes());
-    const ModelReadBack of_folder = convert(temporary / "hf", format::NumberFormat::kF32);
-    const ModelReadBack of_gguf = convert(temporary / "m.gguf", format::NumberFormat::kF32);
-    EXPECT_TRUE(of_folder.section(format::SectionKind::kConfig) ==
-                of_gguf.section(format::SectionKind::kConfig));
-    ASSERT_EQ(of_folder.tensors().size(), of_gguf.tensors().size());
-    for (size_t i = 0; i < of_folder.tensors().size(); ++i) {
-      EXPECT_TRUE(of_folder.raw(of_folder.tensors()[i]) == of_gguf.raw(of_gguf.tensors()[i])) << i;
-    }
+    expect_same_models(temporary / "hf", temporary / "m.gguf");
   }
   void refuses(const std::vector<std::string>& parts) {
     const TempFolder temporary;
