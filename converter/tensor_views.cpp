@@ -265,44 +265,28 @@ class ReorderedColumns : public TensorView {
   std::vector<RowRange> ranges_;
 };
 
-class NegativeExp : public TensorView {
+// A tensor of which each value becomes change(value).
+template <typename Change>
+class Changed : public TensorView {
  public:
-  explicit NegativeExp(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
+  Changed(const SourceTensor& whole, const Change& change)
+      : TensorView(whole, whole.shape()), change_(change) {}
 
   void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
                  float* values) const override {
     whole_.read_rows(first, n, scratch, values);
-    for (size_t i = 0; i < n; ++i) {
-      values[i] = -static_cast<float>(std::exp(static_cast<double>(values[i])));
-    }
+    std::transform(values, values + n * memory_size(n_cols()), values, change_);
   }
   [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
+
+ private:
+  Change change_;
 };
 
-class WithOneAdded : public TensorView {
- public:
-  explicit WithOneAdded(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
-
-  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
-                 float* values) const override {
-    whole_.read_rows(first, n, scratch, values);
-    for (size_t i = 0; i < n; ++i) values[i] += 1.0F;
-  }
-  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
-};
-
-class OverRoot : public TensorView {
- public:
-  explicit OverRoot(const SourceTensor& whole) : TensorView(whole, whole.shape()) {}
-
-  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
-                 float* values) const override {
-    const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(whole_.n_rows())));
-    whole_.read_rows(first, n, scratch, values);
-    for (size_t i = 0; i < n; ++i) values[i] *= factor;
-  }
-  [[nodiscard]] RowOrigin origin(uint64_t row) const override { return whole_.origin(row); }
-};
+template <typename Change>
+std::unique_ptr<SourceTensor> changed(const SourceTensor& whole, const Change& change) {
+  return std::make_unique<Changed<Change>>(whole, change);
+}
 
 class Ones : public SourceTensor {
  public:
@@ -417,15 +401,17 @@ std::unique_ptr<SourceTensor> reorder_columns(const SourceTensor& whole,
 }
 
 std::unique_ptr<SourceTensor> negative_exp(const SourceTensor& whole) {
-  return std::make_unique<NegativeExp>(whole);
+  return changed(
+      whole, [](float value) { return -static_cast<float>(std::exp(static_cast<double>(value))); });
 }
 
 std::unique_ptr<SourceTensor> add_one(const SourceTensor& whole) {
-  return std::make_unique<WithOneAdded>(whole);
+  return changed(whole, [](float value) { return value + 1.0F; });
 }
 
 std::unique_ptr<SourceTensor> over_root(const SourceTensor& whole) {
-  return std::make_unique<OverRoot>(whole);
+  const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(whole.n_rows())));
+  return changed(whole, [factor](float value) { return value * factor; });
 }
 
 std::unique_ptr<SourceTensor> ones(uint64_t n) { return std::make_unique<Ones>(n); }

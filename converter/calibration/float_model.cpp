@@ -146,7 +146,6 @@ FloatModel::FloatModel(const Config& config, const PlannedWeights& weights, cons
     : config_(config),
       planned_(weights),
       rooms_(rooms),
-      pool_(pool),
       shape_(shape_of(rooms.n_rows, pool->n_threads())),
       threads_{shape_.n_threads, pool->hook(), pool->context()} {
   (void)select_kernels(hosted::cpu_isas(), &kernels_);
@@ -298,7 +297,7 @@ void FloatModel::read_table(uint32_t layer, const Stream& stream, const Step& s)
   if (!of_index.has(format::flag::kPerLayerInput)) return;
   std::vector<size_t> numbers;
   for (const Row& row : rows_) {
-    numbers.push_back(size_t{row.token} * config_.model->n_layers + layer);
+    numbers.push_back(per_layer::table_row(*config_.model, row.token, layer));
   }
   float* const rows = per_layer::table_rows(s, *of_index.kind);
   planned_.gather(planned_.find(format::TensorRole::kPerLayerTable), numbers, rows);

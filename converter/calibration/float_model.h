@@ -104,7 +104,6 @@ class FloatModel {
   Config config_;
   const PlannedWeights& planned_;
   Rooms rooms_;
-  hosted::ThreadPool* pool_;
   StepShape shape_;
   Threads threads_;
   Kernels kernels_;

@@ -14,7 +14,7 @@ using format::TensorRole;
 
 constexpr size_t kTaskRows = 64;
 
-void check_finite(const SourceTensor& source, const std::vector<float>& values) {
+void check_finite(const SourceTensor& source, std::span<const float> values) {
   if (all_finite(values.data(), values.size())) return;
   throw ProgramError(ExitCode::kInvalidInput,
                      source.path().string() + ": tensor " + source.name() +
@@ -82,12 +82,11 @@ void PlannedWeights::gather(const PlannedTensor& tensor, std::span<const size_t>
   hosted::shared_loop(pool_, (numbers.size() + kTaskRows - 1) / kTaskRows,
                       [&](size_t task, size_t) {
                         std::vector<uint8_t> bytes;
-                        std::vector<float> row(cols);
                         const size_t end = std::min((task + 1) * kTaskRows, numbers.size());
                         for (size_t i = task * kTaskRows; i < end; ++i) {
-                          tensor.source->read_rows(numbers[i], 1, &bytes, row.data());
-                          check_finite(*tensor.source, row);
-                          std::copy(row.begin(), row.end(), values + i * cols);
+                          float* const row = values + i * cols;
+                          tensor.source->read_rows(numbers[i], 1, &bytes, row);
+                          check_finite(*tensor.source, {row, cols});
                         }
                       });
 }

@@ -373,15 +373,9 @@ class ConfigWriter {
     copy_count(kQueryRank);
     if (!is_apart) return copy_count(kKeyHeads);
     const uint64_t rank = config_["kv_lora_rank"].get<uint32_t>();
-    require("attention.head_count_kv", 1);
-    require("attention.key_length", rank + turned);
-    require("attention.value_length", rank);
-  }
-
-  // Of a count that follows from others; the file may be silent.
-  void require(const char* name, uint64_t value) const {
-    if (metadata_.count(key(name)).value_or(value) == value) return;
-    metadata_.refuse(key(name), "must be " + std::to_string(value) + ", as the other keys say");
+    check_implied_count(metadata_, key("attention.head_count_kv"), 1);
+    check_implied_count(metadata_, key("attention.key_length"), rank + turned);
+    check_implied_count(metadata_, key("attention.value_length"), rank);
   }
 
   void copy_number(const NumberKey& number) {
@@ -652,6 +646,11 @@ class ConfigWriter {
 };
 
 }  // namespace
+
+void check_implied_count(const JsonObject& metadata, const std::string& name, uint64_t value) {
+  if (metadata.count(name).value_or(value) == value) return;
+  metadata.refuse(name, "must be " + std::to_string(value) + ", as the other keys say");
+}
 
 ConfigFiles gguf_config(const GgufArchitecture& architecture, const Json& metadata,
                         const GgufTensorFacts& facts, const std::string& where) {

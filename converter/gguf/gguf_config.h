@@ -27,6 +27,9 @@ struct GgufTensorFacts {
   std::vector<float> short_factors;
 };
 
+// Refuses a count that is not what follows from others; the file may be silent.
+void check_implied_count(const JsonObject& metadata, const std::string& name, uint64_t value);
+
 // Throws ProgramError for a value that is missing, of another type, or would change results and
 // cannot be said.
 [[nodiscard]] ConfigFiles gguf_config(const GgufArchitecture& architecture, const Json& metadata,

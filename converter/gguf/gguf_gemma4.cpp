@@ -63,9 +63,9 @@ class Gemma4Writer {
         metadata_.required_count(named("head_dim", "gemma4.attention.key_length_swa"));
     config_["global_head_dim"] = full;
     config_["head_dim"] = sliding;
-    require("gemma4.attention.value_length_swa", sliding);
-    require("gemma4.rope.dimension_count", full);
-    require("gemma4.rope.dimension_count_swa", sliding);
+    check_implied_count(metadata_, "gemma4.attention.value_length_swa", sliding);
+    check_implied_count(metadata_, "gemma4.rope.dimension_count", full);
+    check_implied_count(metadata_, "gemma4.rope.dimension_count_swa", sliding);
     const std::vector<uint32_t> counts = of_layers(named("num_key_value_heads", kKeyHeads).c_str());
     (void)named("num_global_key_value_heads", kKeyHeads);
     std::optional<uint32_t> of_sliding;
@@ -118,7 +118,7 @@ class Gemma4Writer {
     (void)metadata_.required_count("gemma4.expert_used_count");
     config_["moe_intermediate_size"] = metadata_.required_count(
         named("moe_intermediate_size", "gemma4.expert_feed_forward_length"));
-    require(kScore, kSoftmax);
+    check_implied_count(metadata_, kScore, kSoftmax);
     if (!metadata_.boolean(kNormalized).value_or(true)) {
       metadata_.refuse(kNormalized, "false is not supported here");
     }
@@ -159,12 +159,6 @@ class Gemma4Writer {
         {"full_attention",
          {{"rope_type", "proportional"}, {"rope_theta", theta}, {"partial_rotary_factor", part}}},
         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", of_windows}}}};
-  }
-
-  // Of a count that follows from others; the file may be silent.
-  void require(const char* name, uint32_t value) const {
-    if (metadata_.count(name).value_or(value) == value) return;
-    metadata_.refuse(name, "must be " + std::to_string(value) + ", as the other keys say");
   }
 
   const JsonObject& metadata_;

@@ -29,8 +29,9 @@ uint64_t round_lane(uint64_t lane, uint64_t input) {
   return std::rotl(lane + input * kPrime2, 31) * kPrime1;
 }
 
-uint64_t merge_lane(uint64_t hash, uint64_t lane) {
-  return (hash ^ round_lane(0, lane)) * kPrime1 + kPrime4;
+// Once a digest for each lane and each word that is left: small where it is not fast.
+[[gnu::noinline]] uint64_t merge(uint64_t hash, uint64_t word, int turn) {
+  return std::rotl(hash ^ round_lane(0, word), turn) * kPrime1 + kPrime4;
 }
 
 }  // namespace
@@ -52,12 +53,18 @@ void Xxh64::update(const void* data, size_t n_bytes) {
     p += taken;
     n_bytes -= taken;
     if (n_pending_ < kStripeBytes) return;
-    for (size_t i = 0; i < 4; ++i) lanes_[i] = round_lane(lanes_[i], load64(pending_ + 8 * i));
-    n_pending_ = 0;
+    take_stripes(pending_, kStripeBytes);
   }
+  const size_t n_left = n_bytes % kStripeBytes;
+  take_stripes(p, n_bytes - n_left);
+  if (n_left != 0) std::memcpy(pending_, p + (n_bytes - n_left), n_left);
+  n_pending_ = n_left;
+}
+
+void Xxh64::take_stripes(const uint8_t* p, size_t n_bytes) {
   // The lanes live in registers: through this they could alias the bytes.
   uint64_t a = lanes_[0], b = lanes_[1], c = lanes_[2], d = lanes_[3];
-  for (; n_bytes >= kStripeBytes; n_bytes -= kStripeBytes, p += kStripeBytes) {
+  for (; n_bytes != 0; n_bytes -= kStripeBytes, p += kStripeBytes) {
     a = round_lane(a, load64(p));
     b = round_lane(b, load64(p + 8));
     c = round_lane(c, load64(p + 16));
@@ -67,8 +74,6 @@ void Xxh64::update(const void* data, size_t n_bytes) {
   lanes_[1] = b;
   lanes_[2] = c;
   lanes_[3] = d;
-  if (n_bytes != 0) std::memcpy(pending_, p, n_bytes);
-  n_pending_ = n_bytes;
 }
 
 uint64_t Xxh64::digest() const {
@@ -76,13 +81,13 @@ uint64_t Xxh64::digest() const {
   if (total_bytes_ >= kStripeBytes) {
     hash = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) +
            std::rotl(lanes_[3], 18);
-    for (const uint64_t lane : lanes_) hash = merge_lane(hash, lane);
+    for (const uint64_t lane : lanes_) hash = merge(hash, lane, 0);
   }
   hash += total_bytes_;
   const uint8_t* p = pending_;
   size_t left = n_pending_;
   for (; left >= 8; left -= 8, p += 8) {
-    hash = std::rotl(hash ^ round_lane(0, load64(p)), 27) * kPrime1 + kPrime4;
+    hash = merge(hash, load64(p), 27);
   }
   if (left >= 4) {
     hash = std::rotl(hash ^ (load32(p) * kPrime1), 23) * kPrime2 + kPrime3;

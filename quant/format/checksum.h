@@ -16,6 +16,9 @@ class Xxh64 {
   [[nodiscard]] uint64_t digest() const;
 
  private:
+  // n_bytes: whole stripes of 32.
+  void take_stripes(const uint8_t* p, size_t n_bytes);
+
   uint64_t lanes_[4];
   uint64_t total_bytes_;
   uint8_t pending_[32];

@@ -244,7 +244,6 @@ def write_gguf(path, s, kind, seed=1):
     rng = random.Random(seed)
     tensors, metadata = list(gguf_tensors(s, kind)), list(metadata_of(s, kind))
     norms, routers, weights = float_block(rng, 1.0, NORM_DEVIATION), float_block(rng, 0.0, MATRIX_DEVIATION), weights_block(rng, kind)
-    decays = float_block(rng, -1.0, NORM_DEVIATION)
     with open(path, "wb") as out:
         out.write(b"GGUF" + struct.pack("<IQQ", VERSION, len(tensors), len(metadata)))
         for key, type_, value in metadata:
@@ -256,7 +255,10 @@ def write_gguf(path, s, kind, seed=1):
             offset += -(-size_of(dimensions, type_) // ALIGNMENT) * ALIGNMENT
         for name, dimensions, type_ in tensors:
             out.write(bytes(-out.tell() % ALIGNMENT))
-            block = weights if type_ == kind else decays if name.endswith("ssm_a") else norms if len(dimensions) == 1 else routers
+            if name.endswith("ssm_a"):  # a few values below zero, that nothing grows
+                out.write(struct.pack(f"<{dimensions[0]}f", *(-rng.uniform(0.5, 2) for _ in range(dimensions[0]))))
+                continue
+            block = weights if type_ == kind else norms if len(dimensions) == 1 else routers
             write_values(out, rng, memoryview(block), TYPES[type_][2], size_of(dimensions, type_))
         out.write(bytes(-out.tell() % ALIGNMENT))
 

@@ -16,7 +16,7 @@ void read_table(const Step& s, const Weights& weights, uint32_t layer) {
   float* const rows = table_rows(s, *weights.layers[layer].kind);
   parallel_for(s.threads, Even{s.n()}, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
-      const size_t row = size_t{s.rows[i].token} * s.model().n_layers + layer;
+      const size_t row = table_row(s.model(), s.rows[i].token, layer);
       unpack_row(table.shape, table.codes, table.scales, row, rows + i * table.shape.cols);
     }
   });

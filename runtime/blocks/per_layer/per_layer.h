@@ -5,6 +5,12 @@
 
 namespace cria::per_layer {
 
+// The row of the table that a token has for a layer, by its number.
+[[nodiscard]] inline size_t table_row(const format::ModelScalars& m, uint32_t token,
+                                      uint32_t layer) {
+  return size_t{token} * m.n_layers + layer;
+}
+
 // Where forward finds what the table has for each row's token and its layer:
 // [rows][per_layer_width].
 [[nodiscard]] float* table_rows(const Step& s, const format::LayerKind& kind);
