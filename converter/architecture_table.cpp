@@ -484,6 +484,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .window = WindowKeys::kPeriod,
      .window_rope = WindowRope::kOwn,
      .scales_by_width = true,
+     .has_plain_scores = true,
      .is_proportional = true,
      .rotary_part = 0.25,
      .activation_key = "hidden_activation",

@@ -101,6 +101,7 @@ struct ArchitectureRow {
   bool has_multipliers = false;        // of embeddings, residuals, attention and logits
   bool has_depth_multipliers = false;  // the same but attention, by scale_depth and its kin
   bool scales_by_width = false;        // embeddings, by the root of hidden_size
+  bool has_plain_scores = false;       // they are not divided by the root of the head's width
   bool norms_add_one = false;          // norms multiply by 1 + weight
   bool has_partial_rotary = false;     // partial_rotary_factor below 1
   // The last part of each head's pairs stands still, but in layers with a window.

@@ -183,7 +183,7 @@ void read_multipliers(const JsonObject& config, const ArchitectureRow& row, Mode
 float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row,
                             const LayerKind& kind) {
   if (row.has_multipliers) return read_multiplier(config, "attention_multiplier", 1);
-  if (row.id == format::Architecture::kGemma4) return 1;
+  if (row.has_plain_scores) return 1;
   if (row.has_key(kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
   if (!row.has_key(kQueryScale)) return inverse_root(kind.key_dim, 1);
   constexpr double kUsualScale = 256;

@@ -48,7 +48,8 @@ struct ExpertsRow {
   Dense dense = Dense::kNone;
   uint32_t n_dense = 0;  // as Dense says
   Choice choice = Choice::kBest;
-  double scale = 1;  // routed_scaling_factor
+  double scale = 1;                  // routed_scaling_factor
+  const char* switch_key = nullptr;  // without it, or false: no experts, whatever their sizes say
 };
 
 constexpr const char* kExpertWidth = "moe_intermediate_size";
@@ -69,7 +70,8 @@ constexpr ExpertsRow kRows[] = {
      2, Dense::kFirst, 0, Choice::kOfGroups, 1},
     {Architecture::kDeepseekV3, kExpertWidth, 2048, 256, 8, Normalized::kUnlessKey,
      Shared::kCounted, 1, Dense::kFirst, 3, Choice::kBiased, 2.5},
-    {Architecture::kGemma4, kExpertWidth, 0, 0, 0, Normalized::kAlways, Shared::kAsDense},
+    {Architecture::kGemma4, kExpertWidth, 0, 0, 0, Normalized::kAlways, Shared::kAsDense, 0,
+     Dense::kNone, 0, Choice::kBest, 1, "enable_moe_block"},
     {Architecture::kLfm2Moe, kExpertWidth, 1792, 32, 4, Normalized::kUnlessKey, Shared::kNone, 0,
      Dense::kFirst, 2, Choice::kMaybeBiased, 1},
 };
@@ -237,9 +239,8 @@ void read_experts(const JsonObject& config, const ArchitectureRow& row,
   const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
                                    [&](const ExpertsRow& r) { return r.id == row.id; });
   if (found == std::end(kRows)) return;
-  if (row.id == Architecture::kGemma4) {
-    // Sizes of experts mean nothing without it.
-    if (!config.boolean("enable_moe_block").value_or(false)) return;
+  if (found->switch_key != nullptr) {
+    if (!config.boolean(found->switch_key).value_or(false)) return;
     (void)required_within(config, kCount, format::kMaxExperts);
   }
   const uint32_t n_experts = config.count(kCount).value_or(found->n_experts);

@@ -156,14 +156,9 @@ class ConfigWriter {
                {"mlp_bias", !facts_.mlp_bias.empty()},
                {"vocab_size", vocab_size()}};
     for (const NumberKey& count : kCounts) copy_count(count);
-    if (!is_gemma4()) {
-      if (architecture_.row().d_ff != kUnusedWidth) copy_count(kFfnWidth);
-      add_heads();
-    }
     const bool has_layer_norms = architecture_.row().norm == format::Norm::kLayerNorm;
     copy_number(has_layer_norms ? kLayerNormEpsilon : kRmsEpsilon);
     for (const NumberKey& number : kNumbers) copy_number(number);
-    if (!is_gemma4()) add_experts();
     for (const NumberKey& number : kGraniteNumbers) {
       if (is_granite()) copy_number(number);
     }
@@ -175,21 +170,24 @@ class ConfigWriter {
     const uint32_t window = metadata_.count(named("sliding_window", kWindow)).value_or(0);
     config_["sliding_window"] = window == 0 ? Json() : Json(window);
     add_pattern();
-    if (is_gemma4()) {
+    ConfigFiles files;
+    if (architecture_.id == format::Architecture::kGemma4) {
       add_gemma4(metadata_, facts_, &config_, &names_);
     } else {
+      if (architecture_.row().d_ff != kUnusedWidth) copy_count(kFfnWidth);
+      add_heads();
+      add_experts();
       add_rope();
+      files.rope_factors = facts_.rope_factors;
     }
     for (const OwnNumber& number : kOwnNumbers) {
       if (has_key(number.key)) copy_number({number.gguf, number.config, Need::kOptional});
     }
     if (has_key(kQueryScale)) add_query_scale();
     add_tokens();
-    ConfigFiles files;
     files.config = std::make_shared<const Json>(std::move(config_));
     files.where = metadata_.where();
     files.key_names = std::move(names_);
-    if (!is_gemma4()) files.rope_factors = facts_.rope_factors;
     files.form = architecture_.form;
     files.embedding = embedding();
     return files;
@@ -222,7 +220,6 @@ class ConfigWriter {
   [[nodiscard]] bool has_key(std::string_view config) const {
     return architecture_.row().has_key(config);
   }
-  [[nodiscard]] bool is_gemma4() const { return architecture_.id == format::Architecture::kGemma4; }
   [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
   [[nodiscard]] format::Mixer other_mixer() const { return architecture_.row().other_mixer; }
   [[nodiscard]] bool is_latent() const {
