@@ -110,23 +110,24 @@ std::vector<MatrixFormat> choose_formats(const Options& options, const Config& c
   return formats;
 }
 
-bool has_nibbles(const Config& config) {
-  return std::any_of(config.counts.begin(), config.counts.end(), [](const auto& count) {
-    return cria::has_nibbles(kMatrixFormats[count.format].number_format);
+// Whether a matrix of the config has a format with the trait.
+bool has_format(const Config& config, NumberTrait trait) {
+  return std::any_of(config.counts.begin(), config.counts.end(), [&](const auto& count) {
+    return has_trait(kMatrixFormats[count.format].number_format, trait);
   });
 }
 
 // The config counts the formats, and says whether scales may be negative where some have such.
 void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, ConfigParts* parts) {
   parts->count_each(formats);
-  const bool are_signed = scales == ScaleSigns::kBoth && has_nibbles(parts->view());
+  const bool are_signed = scales == ScaleSigns::kBoth && has_format(parts->view(), kMayBeSigned);
   parts->model.flags &= ~format::kSignedScales;
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
 // What only the checkpoint tells: whether something is left to calibrate.
 void check_calibrated(const Options& options, const Config& config) {
-  if (!options.calibration || options.bits || has_nibbles(config)) return;
+  if (!options.calibration || options.bits || has_format(config, kCalibrated)) return;
   const std::string option = options.calibration->feedback ? "--method gptq" : "--calibration";
   refuse(
       ExitCode::kUsage,

@@ -278,9 +278,9 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
   const bool has_file = app.count("--calibration") > 0;
   const bool is_gptq = raw.method == Method::kGptq;
   if (has_file && raw.calibration.empty()) refuse("--calibration must not be empty");
-  if ((is_gptq || has_file) && !requests(options, has_nibbles)) {
+  if ((is_gptq || has_file) && !requests(options, is_calibrated)) {
     refuse(std::string(is_gptq ? "--method gptq" : "--calibration") + " belongs to weights of " +
-           names_of(has_nibbles) + ": other formats lose too little to be worth it");
+           names_of(is_calibrated) + ": other formats lose too little to be worth it");
   }
   if (has_file && raw.method == Method::kRtn) refuse("--calibration wants --method gptq or mse");
   if (app.count("--calibration-tokens") > 0 && !is_gptq && !has_file) {
@@ -290,8 +290,8 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
 
 void check_bits(const CLI::App& app, const Options& options) {
   if (app.count("--bits") == 0) return;
-  if (!has_nibbles(options.weights)) {
-    refuse("--bits belongs to --weights " + names_of(has_nibbles) +
+  if (!is_calibrated(options.weights)) {
+    refuse("--bits belongs to --weights " + names_of(is_calibrated) +
            ", which it mixes with int8 and int8g32");
   }
   if (app.count("--group-size") > 0) {
@@ -302,8 +302,8 @@ void check_bits(const CLI::App& app, const Options& options) {
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   if (app.count("--group-size") > 0) check_group_size(options);
-  if (app.count("--scales") > 0 && !requests(options, has_nibbles)) {
-    refuse("--scales belongs to weights of " + names_of(has_nibbles));
+  if (app.count("--scales") > 0 && !requests(options, may_be_signed)) {
+    refuse("--scales belongs to weights of " + names_of(may_be_signed));
   }
   const auto is_rounded = [](NumberFormat f) { return is_integer(f) && !is_trained_bits(f); };
   if (app.count("--method") > 0 && !requests(options, is_rounded)) {

@@ -81,7 +81,10 @@ bool is_quantized(const Config& config) {
 std::string format_text(const MatrixFormat& f) {
   std::string text = cria::number_format_name(f.number_format);
   // Where there is but one group, the name says it.
-  if (has_nibbles(f.number_format)) {
+  const auto n_groups =
+      std::count_if(std::begin(kMatrixFormats), std::end(kMatrixFormats),
+                    [&](const MatrixFormat& m) { return m.number_format == f.number_format; });
+  if (n_groups > 1) {
     text += " in groups of " + std::to_string(f.group_size);
   }
   return text;

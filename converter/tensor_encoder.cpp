@@ -203,25 +203,23 @@ void TensorEncoder::add_errors(const MatrixShape& shape, size_t n_rows, const Sc
   }
 }
 
-void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows,
-                                Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
-                                TileSums* sums) const {
+void TensorEncoder::encode_groups(const PlannedTensor& tensor, size_t first, size_t n_rows,
+                                  Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                  TileSums* sums) const {
   const MatrixShape& shape = tensor.spec.shape;
-  const float* values = scratch->values.data();
   const size_t padded = padded_cols(shape);
-  const size_t groups = padded / shape.group_size;
   scratch->codes.resize(n_rows * padded);
-  scratch->group_scales.resize(n_rows * groups);
+  scratch->group_scales.resize(n_rows * padded / shape.group_size);
   if (rounded_ != nullptr) {
     take_rounded(shape, first, n_rows, scratch);
   } else {
-    quantize_rows_int4(shape, values, n_rows, method_, scale_signs(tensor.spec),
-                       scratch->codes.data(), scratch->group_scales.data());
+    quantize_groups(shape, scratch->values.data(), n_rows, method_, scale_signs(tensor.spec),
+                    scratch->codes.data(), scratch->group_scales.data());
     keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   }
   add_errors(shape, n_rows, *scratch, &sums->error);
-  pack_int4_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
-                 out_scales);
+  const auto pack = has_nibbles(shape.number_format) ? pack_int4_tile : pack_int8g32_tile;
+  pack(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes, out_scales);
 }
 
 void TensorEncoder::encode_int8(const MatrixShape& shape, size_t first, size_t n_rows,
@@ -242,23 +240,6 @@ void TensorEncoder::encode_int8(const MatrixShape& shape, size_t first, size_t n
   }
   pack_int8_tile(shape, scratch->codes.data(), scratch->int8_scales.data(), n_rows, out_codes,
                  out_scales);
-}
-
-void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t first, size_t n_rows,
-                                   Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
-                                   ErrorSums* error) const {
-  const size_t padded = padded_cols(shape);
-  scratch->codes.resize(n_rows * padded);
-  scratch->group_scales.resize(n_rows * padded / shape.group_size);
-  if (rounded_ != nullptr) {
-    take_rounded(shape, first, n_rows, scratch);
-  } else {
-    quantize_rows_int8g32(shape, scratch->values.data(), n_rows, method_, scratch->codes.data(),
-                          scratch->group_scales.data());
-  }
-  add_errors(shape, n_rows, *scratch, error);
-  pack_int8g32_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
-                    out_scales);
 }
 
 void TensorEncoder::encode_bits(const PlannedTensor& tensor, size_t first, size_t n_rows,
@@ -327,11 +308,10 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t first, size_
   switch (shape.number_format) {
     case NumberFormat::kInt4:
     case NumberFormat::kInt4Nl:
-      return encode_int4(tensor, first, n_rows, scratch, out_codes, out_scales, sums);
+    case NumberFormat::kInt8G32:
+      return encode_groups(tensor, first, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
       return encode_int8(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
-    case NumberFormat::kInt8G32:
-      return encode_int8g32(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kBit1:
     case NumberFormat::kBit2:
       return encode_bits(tensor, first, n_rows, scratch, out_codes, out_scales, &sums->error);

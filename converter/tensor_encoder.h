@@ -84,12 +84,10 @@ class TensorEncoder {
   void keep_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
                  KeptGroups* kept) const;
   // The tile's n_rows rows of scratch->values, as one number format.
-  void encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
-                   uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
+  void encode_groups(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
+                     uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
   void encode_int8(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch,
                    uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
-  void encode_int8g32(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch,
-                      uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
   // Throws ProgramError where a weight is none of the format's.
   void encode_bits(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
                    uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;

@@ -139,7 +139,7 @@ void CalibratedRounding::start() {
   exact_ = model_.start(std::move(exact));
   rounded_ = exact_;
   // The targets of a table are its weights: in eight bits it is as without calibration.
-  if (has_nibbles(tensor.spec.shape.number_format)) round_embedding(tensor);
+  if (is_calibrated(tensor.spec.shape.number_format)) round_embedding(tensor);
   if (config_.model->per_layer_width != 0) round_per_layer();
 }
 
@@ -161,7 +161,7 @@ void CalibratedRounding::round_embedding(const PlannedTensor& tensor) {
 
 void CalibratedRounding::round_per_layer() {
   const TensorSpec& table = weights_.find(TensorRole::kPerLayerTable).spec;
-  if (has_nibbles(table.shape.number_format)) {
+  if (is_calibrated(table.shape.number_format)) {
     rounded_.round_table = [this, &table](size_t n, float* rows) {
       round_values(pool_, table, QuantMethod::kMse, n, rows);
     };
@@ -390,7 +390,8 @@ bool CalibratedRounding::is_rounded(const TensorSpec& spec) const {
   if (spec.form != TensorForm::kMatrix) return false;
   const format::NumberFormat f = spec.shape.number_format;
   if (is_trained_bits(f)) return false;  // there is nothing to choose
-  return has_nibbles(f) || (is_integer(f) && settings_.shifts_targets && !is_of_experts(spec.role));
+  return is_calibrated(f) ||
+         (is_integer(f) && settings_.shifts_targets && !is_of_experts(spec.role));
 }
 
 CalibratedRounding::Rounded& CalibratedRounding::make_rounded(const TensorSpec& spec) {
@@ -442,7 +443,7 @@ CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec&
   part.plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
   const Floats targets = targets_of(weights, exact, inputs, shift);
   part.calibrated =
-      has_nibbles(shape.number_format)
+      is_calibrated(shape.number_format)
           ? round_rows(pool_, basis, shape, scale_signs(spec), targets.data(), settings_.steps)
           : round_plainly(pool_, spec, QuantMethod::kMse, targets.data());
   const float* const wanted_of = inputs.exact.empty() ? inputs.rounded : inputs.exact.data();

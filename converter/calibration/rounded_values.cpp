@@ -26,11 +26,7 @@ void round_some(const TensorSpec& spec, QuantMethod method, const float* values,
     return;
   }
   uint16_t* const scales = rounded->scales.data() + first * padded / shape.group_size;
-  if (has_nibbles(shape.number_format)) {
-    quantize_rows_int4(shape, from, n, method, scale_signs(spec), codes, scales);
-  } else {
-    quantize_rows_int8g32(shape, from, n, method, codes, scales);
-  }
+  quantize_groups(shape, from, n, method, scale_signs(spec), codes, scales);
 }
 
 // On the calling thread.

@@ -371,9 +371,9 @@ bool counts_hold(const Config& c) {
   return check.used_all();
 }
 
-bool has_nibble_matrix(const Config& c) {
+bool may_have_signed_scales(const Config& c) {
   for (const format::MatrixCount& count : c.counts) {
-    if (has_nibbles(kMatrixFormats[count.format].number_format)) return true;
+    if (may_be_signed(kMatrixFormats[count.format].number_format)) return true;
   }
   return false;
 }
@@ -434,7 +434,7 @@ const char* check_config(const Config& c) {
     if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with"_reason;
   }
   if (!counts_hold(c)) return "matrix counts"_reason;
-  if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags"_reason;
+  if (has_flag(c, format::kSignedScales) && !may_have_signed_scales(c)) return "flags"_reason;
   const auto compression = static_cast<format::FileCompression>(c.model->compression);
   const bool keeps = compression == format::FileCompression::kKeepsLarge;
   return keeps && !has_staying_matrix(c) ? "compression"_reason : nullptr;

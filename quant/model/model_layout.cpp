@@ -38,7 +38,7 @@ TensorSpec spec_of(const ModelScalars& m, const LayerKind& kind, const TensorRow
   spec.layer = format::kNone;
   spec.n_matrices = row.n_matrices(m, kind);
   spec.shape = {row.rows(m, kind), row.cols(m, kind), f.number_format, f.group_size};
-  spec.has_signed_scales = has_nibbles(f.number_format) && (m.flags & format::kSignedScales) != 0;
+  spec.has_signed_scales = may_be_signed(f.number_format) && (m.flags & format::kSignedScales) != 0;
   return spec;
 }
 

@@ -91,7 +91,6 @@ class TensorKinds {
 // An input of so many columns, padded to the largest group: floats or int8 a row of activations may
 // take; and the widest of any matrix.
 [[nodiscard]] constexpr uint64_t padded_input(uint64_t cols) {
-  constexpr uint64_t kLargestGroup = 128;
   return (cols + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
 }
 [[nodiscard]] uint64_t widest_input(const Config& config);

@@ -13,8 +13,17 @@ namespace cria {
 // What a scale is for.
 enum class Scales : uint8_t {
   kNone,
-  kRow,    // f32, one an output row
-  kGroup,  // bf16, of trained bits f16, one a row and group of inputs
+  kRow,       // f32, one an output row
+  kGroup,     // bf16, one a row and group of inputs
+  kGroupF16,  // the same in f16, of either sign
+};
+
+// What else is true of a format: bits of NumberFormatRow::traits.
+enum NumberTrait : uint8_t {
+  kMayBeSigned = 1,  // scales may be negative where the model's flags say so
+  kCalibrated = 2,   // GPTQ rounds to it; --bits mixes it with formats of eight bits
+  kTrained = 4,      // weights were trained so: nothing else is rounded to it
+  kForXnnpack = 8,   // the XNNPACK backend has products of it
 };
 
 struct NumberFormatRow {
@@ -22,19 +31,20 @@ struct NumberFormatRow {
   uint8_t code_bits;  // an element's
   Scales scales;
   uint8_t input_multiple;  // rows are padded to it; groups to themselves
+  uint8_t traits;          // of NumberTrait
 };
 
 // Without linkage, as what is used by the kernels of one ISA must be (runtime/kernels/overrides.h).
 static constexpr NumberFormatRow kNumberFormats[] = {
-    {format::NumberFormat::kF32, 32, Scales::kNone, 1},
-    {format::NumberFormat::kF16, 16, Scales::kNone, 1},
-    {format::NumberFormat::kBf16, 16, Scales::kNone, 1},
-    {format::NumberFormat::kInt8, 8, Scales::kRow, 32},
-    {format::NumberFormat::kInt4, 4, Scales::kGroup, 32},
-    {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32},
-    {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32},
-    {format::NumberFormat::kBit1, 1, Scales::kGroup, 128},
-    {format::NumberFormat::kBit2, 2, Scales::kGroup, 64},
+    {format::NumberFormat::kF32, 32, Scales::kNone, 1, kForXnnpack},
+    {format::NumberFormat::kF16, 16, Scales::kNone, 1, kForXnnpack},
+    {format::NumberFormat::kBf16, 16, Scales::kNone, 1, kForXnnpack},
+    {format::NumberFormat::kInt8, 8, Scales::kRow, 32, kForXnnpack},
+    {format::NumberFormat::kInt4, 4, Scales::kGroup, 32, kMayBeSigned | kCalibrated | kForXnnpack},
+    {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32, kMayBeSigned | kCalibrated},
+    {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32, 0},
+    {format::NumberFormat::kBit1, 1, Scales::kGroupF16, 128, kTrained},
+    {format::NumberFormat::kBit2, 2, Scales::kGroupF16, 64, kTrained},
 };
 
 // For people. Apart, for each kernel has a copy of the table above.
@@ -85,20 +95,29 @@ static_assert(are_in_order());
 
 // Whether a scale is that of a row and group of inputs.
 [[nodiscard]] static constexpr bool has_group_scales(format::NumberFormat f) {
-  return row_of(f).scales == Scales::kGroup;
+  return row_of(f).scales == Scales::kGroup || row_of(f).scales == Scales::kGroupF16;
 }
 
-// Whether codes are nibbles, of int4 and int4nl. They reach further down than up, so that a scale
-// below zero can gain something: theirs may be negative where the model's flags say so.
+// Whether codes are nibbles, stored as code + 8.
 [[nodiscard]] static constexpr bool has_nibbles(format::NumberFormat f) {
   constexpr uint8_t kNibbleBits = 4;
   return row_of(f).code_bits == kNibbleBits;
 }
 
-// Whether it is for weights that were trained as so few bits: kBit1 and kBit2. Scales are f16 of
-// either sign.
+[[nodiscard]] static constexpr bool has_trait(format::NumberFormat f, NumberTrait trait) {
+  return (row_of(f).traits & trait) != 0;
+}
+[[nodiscard]] static constexpr bool may_be_signed(format::NumberFormat f) {
+  return has_trait(f, kMayBeSigned);
+}
+[[nodiscard]] static constexpr bool is_calibrated(format::NumberFormat f) {
+  return has_trait(f, kCalibrated);
+}
 [[nodiscard]] static constexpr bool is_trained_bits(format::NumberFormat f) {
-  return row_of(f).code_bits <= 2;
+  return has_trait(f, kTrained);
+}
+[[nodiscard]] static constexpr bool is_for_xnnpack(format::NumberFormat f) {
+  return has_trait(f, kForXnnpack);
 }
 
 // A matrix's format.
@@ -138,10 +157,17 @@ inline constexpr MatrixFormat kMatrixFormats[] = {
   return found;
 }
 
-// Groups are those of formats with scales a group; every number format is some matrix's.
+// Groups are those of formats with scales a group; every number format is some matrix's. Kernels
+// multiply by one scale for each 32 activations, find it by a shift, and have room for
+// kLargestGroup.
+inline constexpr uint16_t kSmallestGroup = 32;
+inline constexpr uint16_t kLargestGroup = 128;
 [[nodiscard]] consteval bool matrix_formats_hold() {
   for (const MatrixFormat& f : kMatrixFormats) {
-    if ((row_of(f.number_format).scales == Scales::kGroup) != (f.group_size != 0)) return false;
+    if (has_group_scales(f.number_format) != (f.group_size != 0)) return false;
+    if (f.group_size == 0) continue;
+    if (f.group_size < kSmallestGroup || f.group_size > kLargestGroup) return false;
+    if ((f.group_size & (f.group_size - 1)) != 0) return false;
   }
   for (const NumberFormatRow& row : kNumberFormats) {
     size_t n = 0;

@@ -16,8 +16,6 @@ constexpr float kInt8High = 127.0f;
 
 constexpr float kInt8Factors[] = {1.0f, 0.98f, 0.96f, 0.93f, 0.90f, 0.86f, 0.80f, 0.70f};
 
-constexpr size_t kLargestGroup = 128;
-
 // The next of n weights that are left, zeros in the lanes after them.
 CRIA_LANES_INLINE void load_part(const float* weights, size_t n, Lanes* part) {
   if (n >= kLanes) return load(weights, part);
@@ -141,20 +139,25 @@ CRIA_LANES_INLINE void quantize_rows(const MatrixShape& shape, const float* weig
 
 }  // namespace
 
-CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float* weights,
-                                          size_t n_rows, QuantMethod method, ScaleSigns signs,
-                                          int8_t* codes, uint16_t* scales) {
-  if (shape.number_format == format::NumberFormat::kInt4Nl) {
-    quantize_rows<NlGrid>(shape, weights, n_rows, method, signs, codes, scales);
-  } else {
-    quantize_rows<EvenGrid>(shape, weights, n_rows, method, signs, codes, scales);
+CRIA_MULTIVERSION void quantize_groups(const MatrixShape& shape, const float* weights,
+                                       size_t n_rows, QuantMethod method, ScaleSigns signs,
+                                       int8_t* codes, uint16_t* scales) {
+  using format::NumberFormat;
+  switch (shape.number_format) {
+    case NumberFormat::kInt4:
+      return quantize_rows<EvenGrid>(shape, weights, n_rows, method, signs, codes, scales);
+    case NumberFormat::kInt4Nl:
+      return quantize_rows<NlGrid>(shape, weights, n_rows, method, signs, codes, scales);
+    case NumberFormat::kInt8G32:
+      return quantize_rows<Int8Grid>(shape, weights, n_rows, method, signs, codes, scales);
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
+    case NumberFormat::kInt8:
+    case NumberFormat::kBit1:
+    case NumberFormat::kBit2:
+      break;
   }
-}
-
-CRIA_MULTIVERSION void quantize_rows_int8g32(const MatrixShape& shape, const float* weights,
-                                             size_t n_rows, QuantMethod method, int8_t* codes,
-                                             uint16_t* scales) {
-  quantize_rows<Int8Grid>(shape, weights, n_rows, method, ScaleSigns::kPositive, codes, scales);
 }
 
 CRIA_MULTIVERSION void quantize_row_int8(const float* weights, size_t cols, QuantMethod method,

@@ -28,15 +28,14 @@ inline constexpr float kSmallestScale = 0x1p-64f;
 // Which scales a group of int4 may have.
 enum class ScaleSigns : uint8_t { kPositive, kBoth };
 
-// Quantizes rows of a matrix to int4 or int4nl; a row's result does not depend on those beside it.
+// Quantizes rows of a matrix whose scales are those of groups, and bf16. A row's result does not
+// depend on those beside it.
 //   weights  [n_rows][cols]
 //   codes    [n_rows][padded_cols(shape)], zero past cols
+//   signs    kPositive where the format's scales may not be signed
 //   scales   [n_rows][padded_cols(shape) / group_size] bf16 bits
-void quantize_rows_int4(const MatrixShape& shape, const float* weights, size_t n_rows,
-                        QuantMethod method, ScaleSigns signs, int8_t* codes, uint16_t* scales);
-// The same to int8g32, whose scales are positive.
-void quantize_rows_int8g32(const MatrixShape& shape, const float* weights, size_t n_rows,
-                           QuantMethod method, int8_t* codes, uint16_t* scales);
+void quantize_groups(const MatrixShape& shape, const float* weights, size_t n_rows,
+                     QuantMethod method, ScaleSigns signs, int8_t* codes, uint16_t* scales);
 // One row to int8: weights [cols], padded_cols is cols rounded up to 32, codes [padded_cols].
 void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
                        int8_t* codes, float* scale);

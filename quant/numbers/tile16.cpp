@@ -126,7 +126,7 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
 }
 
 float group_scale(NumberFormat number_format, uint16_t bits) {
-  return is_trained_bits(number_format) ? f16_to_f32(bits) : bf16_to_f32(bits);
+  return row_of(number_format).scales == Scales::kGroupF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
 int value_of_code(NumberFormat number_format, int code) {

@@ -77,7 +77,7 @@ struct MatrixShape {
 // Inputs a stored row has: cols padded as the format asks.
 [[nodiscard]] static constexpr size_t padded_cols(const MatrixShape& m) {
   const NumberFormatRow& row = row_of(m.number_format);
-  return round_up(m.cols, row.scales == Scales::kGroup ? m.group_size : row.input_multiple);
+  return round_up(m.cols, has_group_scales(m.number_format) ? m.group_size : row.input_multiple);
 }
 
 // Bytes of one tile (16 rows) in the codes plane, and in the scales plane.
@@ -89,6 +89,7 @@ struct MatrixShape {
 [[nodiscard]] static constexpr uint64_t tile_scale_bytes(const MatrixShape& m) {
   switch (row_of(m.number_format).scales) {
     case Scales::kGroup:
+    case Scales::kGroupF16:
       return padded_cols(m) / m.group_size * kTileRows * sizeof(uint16_t);
     case Scales::kRow:
       return kTileRows * sizeof(float);

@@ -88,10 +88,7 @@ std::vector<MatrixFormat> formats_of(const Config& config) {
   return formats;
 }
 
-bool is_for_exact_alone(MatrixFormat f) {
-  return f.number_format == format::NumberFormat::kInt4Nl ||
-         f.number_format == format::NumberFormat::kInt8G32 || is_trained_bits(f.number_format);
-}
+bool is_for_exact_alone(MatrixFormat f) { return !is_for_xnnpack(f.number_format); }
 
 TensorSpec spec_at(const Config& config, uint32_t index) {
   return tensor_spec(config, index, formats_of(config)[index]);

@@ -191,9 +191,9 @@ class RandomConfig {
   }
 
   void set_activation(LayerKind* k) {
-    const uint32_t n = static_cast<uint32_t>(format::Activation::kClampedSwiglu);
-    k->activation = static_cast<uint8_t>(request_.has_variants ? between(1, n) : 1);
-    if (k->activation != n) return;
+    constexpr uint32_t kAll = format::kActivations;
+    k->activation = static_cast<uint8_t>(request_.has_variants ? between(1, kAll) : 1);
+    if (k->activation != static_cast<uint8_t>(format::Activation::kClampedSwiglu)) return;
     k->activation_alpha = 1.702f;
     k->activation_limit = 7.0f;
     k->flags |= flag::kGated;
@@ -270,7 +270,7 @@ class RandomConfig {
     c_.count_formats([&](const TensorSpec& spec) {
       const MatrixFormat f =
           is_mixed ? kMatrixFormats[between(0, std::size(kMatrixFormats) - 1)] : main;
-      has_scales = has_scales || has_nibbles(f.number_format);
+      has_scales = has_scales || may_be_signed(f.number_format);
       has_staying = has_staying || stays_in_file(spec.role);
       return f;
     });

@@ -91,6 +91,7 @@ def main():
     elif options.pin:
         lines = [f"{digest}  {name}\n" for name, digest in hashes(files_of(kept(bad_cases()))).items()]
         PINNED.write_text("".join(lines))
+        print(f"{PINNED}: {len(lines)} lines")
     elif options.bad:
         write(options.bad, files_of(kept(bad_cases())))
     elif options.valid:

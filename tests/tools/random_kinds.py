@@ -14,9 +14,9 @@ from bad_models import frames  # noqa: E402
 from bad_models.draw import Draw  # noqa: E402
 from bad_models.kinds import CLAMPED, kind_of  # noqa: E402
 from bad_models.model_writer import Model  # noqa: E402
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, DELTA, DENSE,  # noqa: E402
-                                       EXPERTS, FORMATS, LATENT, LAYER_NORM, LEARNED_POSITIONS, NIBBLES, NO_FEED_FORWARD, NO_KIND,
-                                       NO_MIXER, NO_TABLE, NONE, RELU_SQUARED, RMS, SIGNED_SCALES, SILU, STATE_SPACE, TIED, flag_bits)
+from cria_reader.config_fields import (ACTIVATIONS, ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, DELTA,  # noqa: E402
+                                       DENSE, EXPERTS, FORMATS, LATENT, LAYER_NORM, LEARNED_POSITIONS, NIBBLES, NO_FEED_FORWARD, NO_KIND,
+                                       NO_MIXER, NO_TABLE, NONE, RELU_SQUARED, RMS, SIGNED_SCALES, STATE_SPACE, TIED, flag_bits)
 from cria_reader.roles import MATRIX, STAYING, all_shapes  # noqa: E402
 
 MOST_KINDS, MOST_LAYERS = 4, 6
@@ -138,9 +138,9 @@ def random_kind(chance, kinds, tables, per_layer_width):
         flags += " " + chance.some(OF_ANY_MIXER)
     if feed_forward != NO_FEED_FORWARD:
         flags += " " + chance.some(OF_ANY_FEED_FORWARD)
-        activation = chance.randint(SILU, CLAMPED_SWIGLU)
+        activation = chance.randint(1, len(ACTIVATIONS))
         if per_layer_width and chance.happens():
-            flags, activation = flags + " per_layer_input", min(activation, RELU_SQUARED)
+            flags, activation = flags + " per_layer_input", RELU_SQUARED if activation == CLAMPED_SWIGLU else activation
         if activation == CLAMPED_SWIGLU:
             flags = " ".join({*flags.split(), "gated"})
         of_feed_forward |= CLAMPED if activation == CLAMPED_SWIGLU else {"activation": activation}

@@ -122,10 +122,7 @@ size_t source_row_bytes(const MatrixShape& shape) {
 
 Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes) {
   // XNNPACK has no such codes, and int8 only with scales of rows.
-  if (shape.number_format == NumberFormat::kInt4Nl ||
-      shape.number_format == NumberFormat::kInt8G32 || is_trained_bits(shape.number_format)) {
-    return Status::kUnsupported;
-  }
+  if (!is_for_xnnpack(shape.number_format)) return Status::kUnsupported;
   if (shape.number_format == NumberFormat::kInt4 &&
       padded_cols(shape) / shape.group_size * n_rows > kMostSliceScales) {
     return Status::kUnsupported;

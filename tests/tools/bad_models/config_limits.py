@@ -3,8 +3,8 @@ import collections
 import math
 
 from bad_models.kinds import CLAMPED, EMPTY, FEED_FORWARDS, MIXERS, TINY_TABLE, config_of, kind_of
-from cria_reader.config_fields import (ATTENTION, CONVOLUTION, DELTA, DENSE, EXPERTS, KIND_FLAGS, LATENT, NO_FEED_FORWARD, NO_MIXER,
-                                       NONE, STATE_SPACE, KIND, flag_bits)
+from cria_reader.config_fields import (ACTIVATIONS, ATTENTION, CLAMPED_SWIGLU, CONVOLUTION, DELTA, DENSE, EXPERTS, KIND_FLAGS, LATENT,
+                                       NO_FEED_FORWARD, NO_MIXER, NONE, STATE_SPACE, KIND, flag_bits)
 
 # fault: the field that is wrong; None: valid.
 Trial = collections.namedtuple("Trial", "name config fault")
@@ -67,7 +67,7 @@ KINDS = {
         **HEADS, **SCORES, "qkv_clip": OPTIONAL, "norm": ((1, 2), (0, 3, 255)),
         "norm_epsilon": EPSILON, "inner_epsilon": EPSILON, "shared_with": ((255,), (0, 1, 254)),
         "mixer": ((), (6, 255)), "feed_forward": ((), (3, 255)),
-        "activation": ((1, 2, 3, CLAMPED), (0, 5, 255)),
+        "activation": ((*(a for a in ACTIVATIONS if a != CLAMPED_SWIGLU), CLAMPED), (0, len(ACTIVATIONS) + 1, 255)),
         "activation_alpha": (({**CLAMPED, "activation_alpha": -1.0},), (1.0, -0.0, {**CLAMPED, "activation_alpha": NAN})),
         "activation_limit": (({**CLAMPED, "activation_limit": 1e-30},), (
             1.0, -0.0, *({**CLAMPED, "activation_limit": value} for value in (0.0, -1.0, NAN, INF)))),

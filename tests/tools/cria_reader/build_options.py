@@ -1,6 +1,6 @@
 """What a build of cria may leave out: its programs then refuse a valid file with CRIA_UNSUPPORTED."""
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, DENSE, EXPERTS, GELU, LAYER_NORM, LEARNED_POSITIONS, NO_KIND,
-                                       STATE_SPACE, flag_bits)
+from cria_reader.config_fields import (ACTIVATIONS, ATTENTION, DENSE, EXPERTS, LAYER_NORM, LEARNED_POSITIONS, NO_KIND,
+                                       SILU, STATE_SPACE, flag_bits)
 
 IN_EVERY_BUILD = flag_bits("mixer_norm ffn_norm input_bias output_bias ffn_bias head_norms gated")
 ALL_FLAGS = (1 << 27) - 1
@@ -16,6 +16,6 @@ def may_be_left_out(config):
 def kind_may_be_left_out(kind):
     is_other_block = kind["mixer"] != ATTENTION and kind["mixer"] <= STATE_SPACE or kind["feed_forward"] in (0, EXPERTS)
     is_plain = kind["feed_forward"] == DENSE and not kind["flags"] & flag_bits("gated")
-    return (is_other_block or is_plain or kind["norm"] == LAYER_NORM or GELU <= kind["activation"] <= CLAMPED_SWIGLU or
+    return (is_other_block or is_plain or kind["norm"] == LAYER_NORM or kind["activation"] in ACTIVATIONS[SILU:] or
             kind["flags"] & ALL_FLAGS & ~IN_EVERY_BUILD or kind["key_dim"] != kind["value_dim"] or kind["shared_with"] != NO_KIND or
             any(kind[name] for name in VARIANT_FIELDS))

@@ -17,7 +17,7 @@ NOT_COMPRESSED, COMPRESSED, COMPRESSED_BUT_STAYING = range(3)
 RMS, LAYER_NORM = 1, 2
 NO_MIXER, ATTENTION, LATENT, CONVOLUTION, DELTA, STATE_SPACE = range(6)
 NO_FEED_FORWARD, DENSE, EXPERTS = range(3)
-SILU, GELU, RELU_SQUARED, CLAMPED_SWIGLU = range(1, 5)
+ACTIVATIONS = SILU, GELU, RELU_SQUARED, CLAMPED_SWIGLU = range(1, 5)
 
 # Flags of a kind, from bit 0 on.
 KIND_FLAGS = ("mixer_norm mixer_out_norm ffn_norm ffn_out_norm input_bias output_bias ffn_bias head_norms projection_norms "

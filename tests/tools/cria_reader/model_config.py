@@ -2,8 +2,8 @@
 import math
 
 from cria_reader import config_fields as fields
-from cria_reader.config_fields import (ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, COUNT, DELTA, DENSE, EXPERTS,
-                                       FORMATS, KIND, KIND_FLAGS, LATENT, LAYER_NORM, LEARNED_POSITIONS, MOST_CONFIG_BYTES,
+from cria_reader.config_fields import (ACTIVATIONS, ATTENTION, CLAMPED_SWIGLU, COMPRESSED_BUT_STAYING, CONVOLUTION, COUNT, DELTA,
+                                       DENSE, EXPERTS, FORMATS, KIND, KIND_FLAGS, LATENT, LAYER_NORM, LEARNED_POSITIONS, MOST_CONFIG_BYTES,
                                        NIBBLES, NO_FEED_FORWARD, NO_KIND, NO_MIXER, NO_TABLE, NONE, RMS, ROPE_TABLE, SCALARS,
                                        SIGNED_SCALES, STATE_SPACE, UNIT_EMBEDDINGS, flag_bits)
 from cria_reader.refusal import require
@@ -61,7 +61,7 @@ KIND_LIMITS = {
     "n_query_heads": (1, 1024), "n_key_heads": (1, 1024), "n_value_heads": (1, 1024), "key_dim": (2, 512), "value_dim": (2, 512),
     "query_rank": (0, 1 << 14), "latent_rank": (2, 512), "shared_key_dim": (0, 510), "conv_taps": (2, 8), "router_score": (1, 2),
     "window": (0, 1 << 24), "query_growth_period": (0, 1 << 24), "d_ff": (0, 1 << 19), "expert_ff": (1, 1 << 19),
-    "n_experts": (1, 1024), "n_chosen": (1, 64), "group_rank": (0, 2), "activation": (1, CLAMPED_SWIGLU)}
+    "n_experts": (1, 1024), "n_chosen": (1, 64), "group_rank": (0, 2), "activation": (1, len(ACTIVATIONS))}
 KIND_FLOATS = ("score_multiplier score_cap qkv_clip query_growth norm_epsilon inner_epsilon unit_epsilon router_epsilon "
                "router_scale activation_alpha activation_limit").split()
 EPSILONS = "norm_epsilon inner_epsilon unit_epsilon router_epsilon".split()

@@ -84,11 +84,9 @@ std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, con
     case NumberFormat::kInt4Nl:
     case NumberFormat::kInt8G32: {
       std::vector<uint16_t> scales(codes.size() / shape.group_size);
-      if (shape.number_format == NumberFormat::kInt8G32) {
-        quantize_rows_int8g32(shape, row, 1, method, codes.data(), scales.data());
-      } else {
-        quantize_rows_int4(shape, row, 1, method, ScaleSigns::kBoth, codes.data(), scales.data());
-      }
+      const ScaleSigns signs =
+          may_be_signed(shape.number_format) ? ScaleSigns::kBoth : ScaleSigns::kPositive;
+      quantize_groups(shape, row, 1, method, signs, codes.data(), scales.data());
       for (size_t i = 0; i < out.size(); ++i) {
         out[i] = static_cast<float>(value_of_code(shape.number_format, codes[i])) *
                  bf16_to_f32(scales[i / shape.group_size]);

@@ -181,8 +181,8 @@ TEST_F(GptqRounding, BeatsMseOnInputsThatGoTogether) {
   const std::vector<float> w = random_values(kRows * kCols, 6);
   RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6), {}};
   const MatrixShape shape = {kRows, kCols, format::NumberFormat::kInt4, 32};
-  quantize_rows_int4(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive,
-                     mse.codes.data(), mse.scales.data());
+  quantize_groups(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive,
+                  mse.codes.data(), mse.scales.data());
   const RoundedRows gptq =
       round_rows(&pool_, basis, shape_of(kRows, kCols, 32), ScaleSigns::kPositive, w.data(), kAll);
   double errors[2] = {};

@@ -37,7 +37,7 @@ std::vector<TensorSpec> matrices_of(const Opened& opened, MatrixFormat f) {
   std::vector<TensorSpec> matrices;
   for (uint32_t i = 0; i < opened.plan.tensors.size(); ++i) {
     TensorSpec spec = tensor_spec(opened.config, i, f);
-    spec.has_signed_scales = has_nibbles(f.number_format);
+    spec.has_signed_scales = may_be_signed(f.number_format);
     if (spec.is_matrix()) matrices.push_back(spec);
   }
   return matrices;
@@ -78,8 +78,8 @@ void round_tensor(MatrixFormat f, size_t cols, TestTensor* tensor) {
     std::vector<uint16_t> scales(f.group_size == 0 ? 0 : codes.size() / f.group_size);
     float row_scale = 0;
     if (f.group_size != 0) {
-      quantize_rows_int4(shape, values.data(), 1, QuantMethod::kMse, ScaleSigns::kBoth,
-                         codes.data(), scales.data());
+      quantize_groups(shape, values.data(), 1, QuantMethod::kMse, ScaleSigns::kBoth, codes.data(),
+                      scales.data());
     } else {
       quantize_row_int8(values.data(), cols, QuantMethod::kMse, codes.size(), codes.data(),
                         &row_scale);

@@ -130,13 +130,8 @@ Rows rows_in_lanes(const MatrixShape& shape, const std::vector<float>& weights, 
                    ScaleSigns signs) {
   Rows rows = {std::vector<int8_t>(shape.rows * padded_cols(shape), 99), {}};
   rows.scales.resize(rows.codes.size() / shape.group_size);
-  if (shape.number_format == NumberFormat::kInt8G32) {
-    quantize_rows_int8g32(shape, weights.data(), shape.rows, method, rows.codes.data(),
-                          rows.scales.data());
-  } else {
-    quantize_rows_int4(shape, weights.data(), shape.rows, method, signs, rows.codes.data(),
-                       rows.scales.data());
-  }
+  quantize_groups(shape, weights.data(), shape.rows, method, signs, rows.codes.data(),
+                  rows.scales.data());
   return rows;
 }
 
@@ -147,7 +142,7 @@ void compare(uint32_t n_rows, uint32_t cols, const std::vector<float>& weights) 
     const MatrixShape shape = {n_rows, cols, f.number_format, f.group_size};
     for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
       for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
-        if (signs == ScaleSigns::kBoth && !has_nibbles(f.number_format)) continue;
+        if (signs == ScaleSigns::kBoth && !may_be_signed(f.number_format)) continue;
         const Rows plain = plain_rows(shape, weights, method, signs);
         const Rows lanes = rows_in_lanes(shape, weights, method, signs);
         ASSERT_EQ(lanes.scales, plain.scales)

@@ -35,7 +35,7 @@ Int4Row quantize4(const std::vector<float>& w, size_t group, QuantMethod method,
   const MatrixShape shape = int4_shape(w.size(), group);
   const size_t padded = padded_cols(shape);
   Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / group)};
-  quantize_rows_int4(shape, w.data(), 1, method, signs, row.codes.data(), row.scales.data());
+  quantize_groups(shape, w.data(), 1, method, signs, row.codes.data(), row.scales.data());
   return row;
 }
 
@@ -137,7 +137,7 @@ Int4Row quantize_nl(const std::vector<float>& w, size_t group, QuantMethod metho
   const MatrixShape shape = int4_shape(w.size(), group, format::NumberFormat::kInt4Nl);
   const size_t padded = padded_cols(shape);
   Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / group)};
-  quantize_rows_int4(shape, w.data(), 1, method, signs, row.codes.data(), row.scales.data());
+  quantize_groups(shape, w.data(), 1, method, signs, row.codes.data(), row.scales.data());
   return row;
 }
 
@@ -192,7 +192,8 @@ Int4Row quantize8(const std::vector<float>& w, QuantMethod method) {
   const MatrixShape shape = int4_shape(w.size(), 32, format::NumberFormat::kInt8G32);
   const size_t padded = padded_cols(shape);
   Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / 32)};
-  quantize_rows_int8g32(shape, w.data(), 1, method, row.codes.data(), row.scales.data());
+  quantize_groups(shape, w.data(), 1, method, ScaleSigns::kPositive, row.codes.data(),
+                  row.scales.data());
   return row;
 }
 
@@ -286,8 +287,8 @@ TEST(Quantize, RowsTogetherAreRowsAlone) {
         const size_t padded = (cols + group - 1) / group * group;
         std::vector<int8_t> codes(n_rows * padded, 99);
         std::vector<uint16_t> scales(n_rows * padded / group);
-        quantize_rows_int4(int4_shape(cols, group), w.data(), n_rows, QuantMethod::kMse,
-                           ScaleSigns::kBoth, codes.data(), scales.data());
+        quantize_groups(int4_shape(cols, group), w.data(), n_rows, QuantMethod::kMse,
+                        ScaleSigns::kBoth, codes.data(), scales.data());
         Int4Row alone;
         for (size_t r = 0; r < n_rows; ++r) {
           const auto begin = w.begin() + static_cast<std::ptrdiff_t>(r * cols);
@@ -311,7 +312,8 @@ TEST(Quantize, Int8RowsTogetherAreRowsAlone) {
     const size_t padded = padded_cols(shape);
     std::vector<int8_t> codes(kRows * padded, 99);
     std::vector<uint16_t> scales(kRows * padded / 32);
-    quantize_rows_int8g32(shape, w.data(), kRows, QuantMethod::kMse, codes.data(), scales.data());
+    quantize_groups(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive, codes.data(),
+                    scales.data());
     Int4Row alone;
     for (size_t r = 0; r < kRows; ++r) {
       const auto begin = w.begin() + static_cast<std::ptrdiff_t>(r * cols);
@@ -412,8 +414,8 @@ void quantize_odd_rows(uint32_t seed) {
                               sizeof scale))
           << round << ' ' << scale;
       uint16_t group_scales[kCols / 32];
-      quantize_rows_int8g32(int4_shape(kCols, 32, format::NumberFormat::kInt8G32), weights, 1,
-                            method, codes, group_scales);
+      quantize_groups(int4_shape(kCols, 32, format::NumberFormat::kInt8G32), weights, 1, method,
+                      ScaleSigns::kPositive, codes, group_scales);
       ASSERT_TRUE(
           values_hold(PlaneValues::kInt8Codes, reinterpret_cast<const uint8_t*>(codes), kCols))
           << round;
@@ -425,7 +427,7 @@ void quantize_odd_rows(uint32_t seed) {
       uint16_t scales[kPadded / kGroup];
       for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
         const auto f = round % 2 == 0 ? format::NumberFormat::kInt4 : format::NumberFormat::kInt4Nl;
-        quantize_rows_int4(int4_shape(kCols, kGroup, f), weights, 1, method, signs, codes, scales);
+        quantize_groups(int4_shape(kCols, kGroup, f), weights, 1, method, signs, codes, scales);
         const PlaneValues allowed =
             signs == ScaleSigns::kBoth ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
         ASSERT_TRUE(values_hold(allowed, reinterpret_cast<const uint8_t*>(scales), sizeof scales))

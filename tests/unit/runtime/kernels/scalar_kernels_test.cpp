@@ -49,17 +49,14 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
       EXPECT_TRUE(find_exact_bits(shape, rows, n, codes.data(), scales.data()));
       pack_bit_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
-    } else if (shape.number_format == NumberFormat::kInt8G32) {
-      std::vector<uint16_t> scales(n * padded / shape.group_size);
-      quantize_rows_int8g32(shape, rows, n, QuantMethod::kRtn, codes.data(), scales.data());
-      pack_int8g32_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
     } else if (has_group_scales(shape.number_format)) {
+      const bool is_signed = may_be_signed(shape.number_format);
       std::vector<uint16_t> scales(n * padded / shape.group_size);
-      for (size_t r = 0; r < n; ++r) {
-        quantize_rows_int4(shape, rows + r * shape.cols, 1, QuantMethod::kRtn, ScaleSigns::kBoth,
-                           &codes[r * padded], &scales[r * padded / shape.group_size]);
-      }
-      pack_int4_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+      quantize_groups(shape, rows, n, QuantMethod::kRtn,
+                      is_signed ? ScaleSigns::kBoth : ScaleSigns::kPositive, codes.data(),
+                      scales.data());
+      const auto pack = has_nibbles(shape.number_format) ? pack_int4_tile : pack_int8g32_tile;
+      pack(shape, codes.data(), scales.data(), n, codes_out, scales_out);
     } else if (shape.number_format == NumberFormat::kInt8) {
       std::vector<float> scales(n);
       for (size_t r = 0; r < n; ++r) {
@@ -277,33 +274,37 @@ TEST(ScalarKernels, LayerNormHasMeanZeroAndVarianceOneTimesWeightsPlusBiases) {
 
 // An activation in double precision, and how many roundings the kernel's value has.
 struct Activation {
+  format::Activation activation;
   double (*act)(double);
   double roundings;
 };
 constexpr double kPi = 3.14159265358979323846;
 constexpr Activation kActivations[] = {
-    {[](double v) { return v / (1 + std::exp(-v)); }, 8},
-    {[](double v) {
+    {format::Activation::kSilu, [](double v) { return v / (1 + std::exp(-v)); }, 8},
+    {format::Activation::kGelu,
+     [](double v) {
        return 0.5 * v * (1 + std::tanh(std::sqrt(2 / kPi) * (v + 0.044715 * v * v * v)));
      },
      // Roundings of the exponent count as often as it is large, up to 88 here.
      8 + 6 * 88},
-    {[](double v) { return v > 0 ? v * v : 0.0; }, 2},
+    {format::Activation::kReluSquared, [](double v) { return v > 0 ? v * v : 0.0; }, 2},
 };
+static_assert(std::size(kActivations) + 1 == format::kActivations);  // the clamped one has a test
 
 TEST(ScalarKernels, ActivationsAreThoseOfTheirNames) {
-  for (size_t act = 0; act < std::size(kActivations); ++act) {
+  for (const Activation& row : kActivations) {
+    const size_t act = static_cast<size_t>(row.activation) - 1;
     for (float v = -30.0f; v < 30.0f; v += 0.0173f) {
       for (const bool is_gated : {true, false}) {
         float gate = v;
         const float up = 1.7f;
         kScalarVariants.activate[act](&gate, is_gated ? &up : nullptr, 1, 0.0f, 0.0f);
         const double factor = is_gated ? static_cast<double>(up) : 1.0;
-        const double want = kActivations[act].act(static_cast<double>(v)) * factor;
+        const double want = row.act(static_cast<double>(v)) * factor;
         // 1 + tanh(u) has no more than double's digits after the point.
         const double of_reference = 1e-15 * std::fabs(static_cast<double>(v)) * factor;
         ASSERT_LE(std::fabs(static_cast<double>(gate) - want),
-                  std::fabs(want) * kEpsilon * kActivations[act].roundings + of_reference)
+                  std::fabs(want) * kEpsilon * row.roundings + of_reference)
             << act << " of " << v;
       }
     }

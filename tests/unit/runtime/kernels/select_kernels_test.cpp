@@ -1,17 +1,19 @@
 #include <gtest/gtest.h>
 
-#include <array>
+#include <vector>
 
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
 namespace {
 
-std::array<MatmulQ8, 6> integer_products(const Kernels& table) {
-  const auto of = [&](format::NumberFormat f) { return table.products.of[place_of(f)].codes; };
-  return {of(format::NumberFormat::kInt4), of(format::NumberFormat::kInt4Nl),
-          of(format::NumberFormat::kInt8), of(format::NumberFormat::kInt8G32),
-          of(format::NumberFormat::kBit1), of(format::NumberFormat::kBit2)};
+std::vector<MatmulQ8> integer_products(const Kernels& table) {
+  std::vector<MatmulQ8> products;
+  for (const NumberFormatRow& row : kNumberFormats) {
+    if (is_integer(row.number_format))
+      products.push_back(table.products.of[place_of(row.number_format)].codes);
+  }
+  return products;
 }
 
 Kernels selected(uint32_t mask) {
