@@ -376,6 +376,30 @@ class Eval(unittest.TestCase):
         self.assertIn("KL divergence", table.out)
         self.assertEqual(table.code, cli.DONE)
 
+    def test_a_reference_has_the_model_s_tokens(self):
+        text = cli.folder() / "short.txt"
+        text.write_text("Once upon a time, there was a young owl.")
+        source = cli.folder() / "other_tokens"
+        shutil.copytree(cli.DEMO, source)
+        path = source / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        first, second = sorted(vocabulary, key=vocabulary.get)[-2:]
+        vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+        path.chmod(0o644)
+        path.write_text(json.dumps(tokenizer))
+        swapped = cli.converted(source)
+        for pair in ((cli.model(), swapped), (swapped, cli.model())):
+            result = cli.cria("eval", pair[0], "--text", text, "--reference", pair[1])
+            self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
+            self.assertIn(f"{pair[1]}: its tokenizer differs from {pair[0]}'s at token {vocabulary[second]}; ", result.err)
+        # Nothing is to be compared where one has no tokenizer.
+        without = cli.converted(cli.DEMO, "--no-tokenizer")
+        self.assertEqual(cli.cria("eval", cli.model(), "--text", text, "--reference", without).code, cli.DONE)
+        ids = cli.folder() / "reference.ids"
+        ids.write_text("1 2 3")
+        self.assertEqual(cli.cria("eval", without, "--ids", ids, "--reference", cli.model()).code, cli.DONE)
+
     def test_a_reference_may_have_a_shorter_context(self):
         text = cli.folder() / "short.txt"
         text.write_text("Once upon a time, there was a young owl. " * 20)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "platforms/hosted/base/print_format.h"
@@ -152,6 +153,27 @@ CommonOptions options_of_both(const EvalOptions& options) {
   return common;
 }
 
+std::string_view text_of_token(const ModelSession& model, uint32_t token) {
+  size_t n_bytes = 0;
+  const char* const text = cria_token_text(model.model(), token, &n_bytes);
+  return text == nullptr ? std::string_view() : std::string_view(text, n_bytes);
+}
+
+// The reference reads the model's tokens, so each id must stand for the same text in both. Ids
+// without a text are passed over: files of one checkpoint fill up their vocabularies differently,
+// and a file may have no tokenizer.
+void check_same_tokens(const ModelSession& model, const ModelSession& reference) {
+  for (uint32_t token = 0; token < model.info().vocab_size; ++token) {
+    const std::string_view own = text_of_token(model, token);
+    const std::string_view other = text_of_token(reference, token);
+    if (own.empty() || other.empty() || own == other) continue;
+    throw ProgramError(ExitCode::kInvalidInput, reference.path() + ": its tokenizer differs from " +
+                                                    model.path() + "'s at token " +
+                                                    std::to_string(token) +
+                                                    "; give the same model's f32 file");
+  }
+}
+
 std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
                                              const ModelSession& model) {
   if (options.reference_path.empty()) return nullptr;
@@ -165,6 +187,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
                        options.reference_path + ": its vocabulary differs in size from " +
                            options.common.model_path + "'s; give the same model's f32 file");
   }
+  check_same_tokens(model, *reference);
   return reference;
 }
 
