@@ -219,7 +219,9 @@ void HuggingFaceFolder::open_weights() {
              entry_exists(folder / "pytorch_model.bin.index.json")) {
     refuse(folder, "has PyTorch weights only; save it as safetensors first");
   } else {
-    refuse(folder, "has neither model.safetensors nor model.safetensors.index.json");
+    refuse(folder,
+           "has neither model.safetensors nor model.safetensors.index.json; download the one "
+           "that the model has");
   }
   rename_stored();
   add_tensors();

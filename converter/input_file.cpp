@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "converter/error.h"
@@ -43,6 +45,18 @@ namespace {
        hosted::system_error_text(error) + (is_forbidden ? "; make it readable" : ""));
 }
 
+// What a clone without Git LFS has in the place of a large file: a text of a few lines.
+// One that cannot be read is told when it is needed.
+bool is_lfs_pointer(int descriptor, uint64_t size_bytes) {
+  constexpr std::string_view kBeginning = "version https://git-lfs";
+  constexpr uint64_t kMostBytes = 1023;  // of a pointer
+  if (size_bytes > kMostBytes) return false;
+  std::array<char, kBeginning.size()> bytes;
+  const ssize_t got = pread(descriptor, bytes.data(), bytes.size(), 0);
+  return got == static_cast<ssize_t>(bytes.size()) &&
+         std::string_view(bytes.data(), bytes.size()) == kBeginning;
+}
+
 }  // namespace
 
 // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
@@ -62,6 +76,11 @@ InputFile::InputFile(const std::filesystem::path& path)
     refuse_kind(path, info.st_mode);
   }
   size_bytes_ = static_cast<uint64_t>(info.st_size);
+  if (is_lfs_pointer(descriptor_, size_bytes_)) {
+    close(descriptor_);
+    fail(ExitCode::kInvalidInput, path,
+         "is a Git LFS pointer, not the file itself; fetch it with git lfs pull");
+  }
 }
 
 InputFile::~InputFile() {

@@ -11,8 +11,8 @@ namespace cria::converter {
 
 class InputFile {
  public:
-  // Throws ProgramError: kInvalidInput when there is no such file or it is no regular one (a pipe
-  // is not waited for), kIo when the system refuses to open it.
+  // Throws ProgramError: kInvalidInput when there is no such file, it is no regular one (a pipe is
+  // not waited for) or a Git LFS pointer; kIo when the system refuses to open it.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;

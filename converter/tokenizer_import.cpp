@@ -100,8 +100,8 @@ TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config)
   }
   throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() +
-                         ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
-                         "do without");
+                         ": no tokenizer.json or tokenizer.model; put it there, or convert with "
+                         "--no-tokenizer to do without");
 }
 
 // Tokens past the model's vocabulary can never be predicted. Checkpoints have been published with
@@ -153,6 +153,11 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
   return token == kNone ? std::string() : model.tokens[token].text;
 }
 
+constexpr const char* kTemplateAdvice = "--chat-template NAME or FILE.jinja takes another";
+// A FILE.jinja would need it too.
+constexpr const char* kJinjaAdvice =
+    "install the package python3-jinja2 and convert again, or give --chat-template NAME";
+
 // Whether there is a template that the file can store.
 bool import_template(const TokenizerConfig& config, const ChatTemplateChoice* request,
                      const TokenizerModel& model, ImportedTokenizer* result) {
@@ -178,8 +183,8 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateChoice* re
   result->chat_jinja = source.jinja;
   if (imported.section.empty()) {
     result->warnings.push_back("the chat template " + imported.problem +
-                               ": cria chat will not be available; --chat-template NAME or "
-                               "FILE.jinja takes another");
+                               ": cria chat will not be available; " +
+                               (imported.lacks_jinja ? kJinjaAdvice : kTemplateAdvice));
     return false;
   }
   if (imported.has_fixed_date) {

@@ -18,6 +18,7 @@ using format::ChatTemplateHeader;
 constexpr char kSectionFollows = 'S';
 constexpr char kFixedDateSectionFollows = 'D';
 constexpr char kProblemFollows = 'P';
+constexpr char kJinjaIsMissing = 'J';  // as a problem
 
 std::string problem(const std::string& text) { return kProblemFollows + text; }
 
@@ -69,7 +70,7 @@ std::string import_here(const ChatTemplateSource& source, const ChildLimits& lim
     const char sign = found.stored.has_fixed_date ? kFixedDateSectionFollows : kSectionFollows;
     return sign + found.tools_problem + '\n' + std::string(section.begin(), section.end());
   } catch (const MissingJinja& error) {
-    return problem(error.what());
+    return kJinjaIsMissing + std::string(error.what());
   } catch (const std::exception& error) {
     return problem("cannot be applied: " + shown(error.what()));
   }
@@ -104,6 +105,7 @@ ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
   const auto said = run_bounded([&] { return import_here(source, limits); }, limits);
   if (!said || said->empty()) return {{}, "takes too much time or memory to apply"};
   if ((*said)[0] == kProblemFollows) return {{}, said->substr(1)};
+  if ((*said)[0] == kJinjaIsMissing) return {{}, said->substr(1), "", false, true};
   const size_t line_end = std::min(said->find('\n'), said->size() - 1);
   const auto section = said->begin() + static_cast<std::ptrdiff_t>(line_end) + 1;
   return {std::vector<uint8_t>(section, said->end()), "", said->substr(1, line_end - 1),

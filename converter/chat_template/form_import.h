@@ -34,6 +34,7 @@ struct ImportedChatTemplate {
   // no tools.
   std::string tools_problem = {};
   bool has_fixed_date = false;  // it writes a date that cannot be changed at run time
+  bool lacks_jinja = false;     // the problem: this machine has nothing that applies templates
 };
 
 // Several times the longest known.

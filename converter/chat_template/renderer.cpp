@@ -87,10 +87,8 @@ std::unique_ptr<LineProgram> start_jinja(const ChildLimits& limits) {
     has_died |= !said;
   }
   if (has_died) throw std::runtime_error("Python ends before it has begun");
-  throw MissingJinja(pythons.empty()
-                         ? "needs Python and Jinja2 to be applied; install the packages python3 "
-                           "and python3-jinja2"
-                         : "needs Jinja2 to be applied; install the package python3-jinja2");
+  throw MissingJinja(pythons.empty() ? "needs Python and Jinja2 to be applied"
+                                     : "needs Jinja2 to be applied");
 }
 
 // What goes between ------------------------------------------------------------------------------

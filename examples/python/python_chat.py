@@ -6,6 +6,8 @@ import cria
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("python_chat.py: give it a model: python_chat.py MODEL.cria")
     messages = []
     with cria.Model(sys.argv[1]) as model:
         while True:

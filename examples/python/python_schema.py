@@ -18,6 +18,8 @@ SCHEMA = {
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("python_schema.py: give it a model: python_schema.py MODEL.cria")
     with cria.Model(sys.argv[1]) as model:
         answer = model.chat("Describe a llama.", schema=SCHEMA, max_tokens=200)
         print(json.dumps(answer.json(), indent=2))

@@ -108,8 +108,7 @@ class Conversation:
             refusal = lib.cria_chat_refusal(self._engine.host.workspace, ctypes.byref(conversation))
             if refusal:
                 raise CriaError(f"{path}: the chat template {refusal.decode()}", s.Status(status).name, s.Status(status))
-        check(status, path, "; shorten it, or give Model a larger context" if status in (
-            s.Status.CRIA_TEXT_TOO_LONG, s.Status.CRIA_CONTEXT_FULL) else "")
+        check(status, path)
 
     def _ask(self, chat: ctypes.c_void_p, said: list[tuple[s.Role, bytes]], limit: int, entry: s.BatchEntry) -> None:
         """Says a conversation anew; what the session holds of it is not read again."""

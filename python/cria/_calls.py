@@ -25,6 +25,12 @@ class Memory:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
 
 
+_SHORTER = "shorten it, or give Model a larger context"
+# What to do about a status, unless the caller knows better.
+_ADVICE = {s.Status.CRIA_TEXT_TOO_LONG: _SHORTER, s.Status.CRIA_CONTEXT_FULL: _SHORTER,
+           s.Status.CRIA_NO_CHAT_TEMPLATE: "use Model.complete, or convert again with --chat-template NAME or FILE.jinja"}
+
+
 def check(status: int, where: str = "", advice: str = "") -> None:
     """Raises what a status means, unless it is that all is well."""
     if status == s.Status.CRIA_OK:
@@ -32,7 +38,8 @@ def check(status: int, where: str = "", advice: str = "") -> None:
     if status == s.Status.CRIA_CANCELLED:
         raise CancelledError
     message = lib.cria_status_message(status).decode()
-    raise CriaError(f"{where}: {message}{advice}" if where else message + advice, s.Status(status).name, s.Status(status))
+    told = advice or _ADVICE.get(s.Status(status), "")
+    raise CriaError((f"{where}: " if where else "") + message + (f"; {told}" if told else ""), s.Status(status).name, s.Status(status))
 
 
 def open_host(path: str, options: s.HostOptions) -> Any:

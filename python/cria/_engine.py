@@ -114,7 +114,7 @@ class Engine:
         # Three tokens at most for what a byte is, and BOS and its like.
         tokens = (ctypes.c_uint32 * (3 * len(data) + 16))()
         check(lib.cria_encode(self.host.workspace, data, len(data), flags, tokens, len(tokens), ctypes.byref(n)),
-              advice="; give Model a larger context or max_text_bytes")
+              advice="give Model a larger context or max_text_bytes")
         return tokens[:n.value]
 
     def decode(self, state: s.TextState, token: int) -> str:

@@ -147,8 +147,9 @@ def _find() -> ctypes.CDLL:
     found = ctypes.util.find_library("cria_host")
     library = _open(pathlib.Path(found).parent) if found and os.path.isabs(found) else None
     if library is None:
-        raise ImportError(f"no {LIBRARY} and {HOST} in {', '.join(tried)} or on the loader's path; build them "
-                          f"(cmake --workflow --preset release), install libcria0, or set {ENVIRONMENT} to their folder")
+        raise ImportError(f"no {LIBRARY} and {HOST} in {', '.join(tried)} or on the loader's path; build them (scripts/setup.sh "
+                          f"&& cmake --preset release && cmake --build --preset release), install libcria0, or set {ENVIRONMENT} to their "
+                          "folder")
     return library
 
 

@@ -189,10 +189,9 @@ class Conversation:
     @staticmethod
     def _encode(engine: Engine, conversation: Any) -> tuple[list[int], bytes]:
         workspace = engine.host.workspace
-        advice = "; shorten it, or give Model a larger context"
         n = ctypes.c_size_t()
         tokens = (ctypes.c_uint32 * lib.cria_context(engine.host.session))()
-        check(lib.cria_encode_chat(workspace, conversation, 0, tokens, len(tokens), ctypes.byref(n)), engine.path, advice)
+        check(lib.cria_encode_chat(workspace, conversation, 0, tokens, len(tokens), ctypes.byref(n)), engine.path)
         ids = tokens[:n.value]
         lib.cria_chat_opening(workspace, conversation, None, 0, ctypes.byref(n))
         opened = ctypes.create_string_buffer(n.value + 1)
@@ -225,7 +224,8 @@ class CallWriting:
     def need_calls(self, engine: Engine) -> s.HostCalls:
         """How many calls an answer may make, as the programs have it."""
         if not self.writes & _WRITES_CALLS:
-            raise CriaError(f"{engine.path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+            raise CriaError(f"{engine.path}: does not say how the model writes calls of tools; convert a checkpoint whose chat template "
+                            "has tools, or give one with --chat-template", "UNSUPPORTED")
         taken = s.HostCalls(lib.cria_host_calls_taken(ctypes.byref(engine.host)))
         if taken is s.HostCalls.NO_CALLS:
             raise CriaError(f"{engine.path}: the model calls no tools: its chat template has no place for tools, or none for what calls "

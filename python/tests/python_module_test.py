@@ -882,6 +882,13 @@ def test_the_examples_run(demo):
     assert set(found) == {"name", "age", "likes"}
 
 
+def test_the_examples_say_what_they_need():
+    for name in ("python_chat.py", "python_schema.py"):
+        done = subprocess.run([sys.executable, str(SOURCE / "examples/python" / name)], capture_output=True, text=True,
+                              timeout=cli.PATIENCE_S, check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+        assert (done.returncode, done.stderr) == (1, f"{name}: give it a model: {name} MODEL.cria\n")
+
+
 def test_the_documents_code_runs(tooled, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(tooled, "demo.cria")
@@ -1008,6 +1015,17 @@ NO_RESULTS = """{%- if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% end
 {%- if m.tool_calls %}[assistant]<tool_call>
 {"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments | tojson }}}
 </tool_call>{% else %}[{{ m.role }}]{{ m.content }}{% endif %}</s>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"""
+
+
+def test_a_model_without_tools_or_template_says_what_to_do(demo, tmp_path):
+    with cria.Model(demo) as opened, pytest.raises(cria.CriaError, match="writes calls of tools; .* --chat-template$"):
+        opened.chat("light", tools=[light])
+    path = tmp_path / "bare.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template", "none"],
+                   check=True, timeout=cli.PATIENCE_S)
+    with cria.Model(path) as opened, pytest.raises(cria.CriaError, match="no chat template; .* --chat-template NAME") as raised:
+        opened.chat("hello")
+    assert raised.value.status is cria.Status.CRIA_NO_CHAT_TEMPLATE
 
 
 def test_a_template_without_results_is_refused_by_all(tmp_path):

@@ -148,7 +148,8 @@ class Absence(unittest.TestCase):
             f"home = {os.path.dirname(os.path.realpath(PYTHON or sys.executable))}\ninclude-system-site-packages = false\n")
         code, err = convert(self.folder, self.folder / "bin")
         self.assertEqual(code, cli.DONE, err)
-        self.assertIn("needs Jinja2 to be applied; install the package python3-jinja2", err)
+        self.assertRegex(err, "the chat template needs Jinja2 to be applied: cria chat will not be available; install the package "
+                              "python3-jinja2 and convert again, or give --chat-template NAME\n")
 
     @unittest.skipUnless(PYTHON, "no python3 with jinja2")
     def test_only_programs_of_absolute_folders_are_started(self):

@@ -165,6 +165,35 @@ class Lines(Base):
         (self.model / "tokenizer_config.json").write_text("{")
         self.assert_refused(INVALID, "not valid JSON at byte 2; download it again")
 
+    def test_a_git_lfs_pointer_is_called_so(self):
+        pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 538090408\n"
+        for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"):
+            path = self.model / name
+            kept = path.read_bytes() if path.exists() else None
+            with self.subTest(name=name):
+                path.write_text(pointer)
+                self.assert_refused(INVALID, f"{path}: is a Git LFS pointer, not the file itself; fetch it with git lfs pull")
+            path.unlink()
+            if kept is not None:
+                path.write_bytes(kept)
+        self.shard()
+        (self.model / "b.safetensors").write_text(pointer)
+        self.assert_refused(INVALID, f"{self.model}/b.safetensors: is a Git LFS pointer")
+        for name in ("model.gguf", "model.bin"):
+            shutil.rmtree(self.model, ignore_errors=True)
+            self.model = self.folder / "model" / name
+            self.model.parent.mkdir(exist_ok=True)
+            self.model.write_text(pointer)
+            self.assert_refused(INVALID, f"{self.model}: is a Git LFS pointer")
+
+    def test_a_folder_without_a_file_that_it_needs_says_which(self):
+        weight_map = self.shard()
+        (self.model / "model.safetensors.index.json").unlink()
+        self.assert_refused(INVALID, "neither model.safetensors nor model.safetensors.index.json; download")
+        self.write_index(weight_map)
+        (self.model / "tokenizer.model").unlink()
+        self.assert_refused(INVALID, "no tokenizer.json or tokenizer.model; put it there, or convert with --no-tokenizer")
+
 
 EVIL = "\x1b]0;title\x07\x1b[31m\r\n\u009b2J\u202eevil\x7f"
 

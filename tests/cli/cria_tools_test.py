@@ -112,6 +112,8 @@ class Tokenize(unittest.TestCase):
         self.expect_refused("tool 2 ('deep'): the chat template needs tools that are JSON objects", ASKED, "--tools", self.tools)
         self.tools.write_text('[{"type": "function", "function": {"name": "f", "x": 1e999}}]')
         self.expect_refused("is not JSON: the number that ends at byte 58 is larger than any double; give a list", ASKED, "--tools", self.tools)
+        self.tools.write_text("")
+        self.expect_refused("tools.json: is empty; give a list", ASKED, "--tools", self.tools)
         result = cli.cria("tokenize", self.model, "--tools", self.tools, stdin="a")
         self.assertEqual(result.code, cli.USAGE)
 
@@ -132,6 +134,11 @@ class Talk(unittest.TestCase):
 
     def run_tools(self, *options):
         return cli.cria("run", self.model, "-p", "light", *self.options, *options)
+
+    def test_a_model_without_calls_says_what_to_do(self):
+        result = cli.cria("run", cli.model(), "-p", "light", "--tools", self.tools)
+        self.assertEqual(result.code, cli.BAD_INPUT)
+        self.assertRegex(result.err, r"does not say how the model writes calls of tools; [^\n]* --chat-template\n\Z")
 
     def chat(self, *lines):
         return cli.cria("chat", self.model, *self.options, "-n", "200", stdin="".join(line + "\n" for line in lines))

@@ -129,7 +129,7 @@ class Usage(unittest.TestCase):
     def test_a_folder_or_a_missing_folder_cannot_be_written(self):
         logits = ["logits", cli.model(), "--ids", "1", "-o"]
         self.assert_fails(cli.cria(*logits, cli.folder()), cli.BAD_INPUT, "folder")
-        self.assert_fails(cli.cria(*logits, cli.folder() / "none" / "x"), cli.IO)
+        self.assert_fails(cli.cria(*logits, cli.folder() / "none" / "x"), cli.IO, "; make the folder first")
 
     def test_too_little_memory_says_how_much_is_needed(self):
         if cli.IS_SANITIZED or cli.IS_EMULATED:

@@ -95,7 +95,7 @@ class Embeddings(unittest.TestCase):
         self.assertEqual(self.ollama("/api/embeddings", prompt="").body, {"embedding": []})
         self.refuses(self.ollama(input=3), 400, "invalid input type")
         self.refuses(self.ollama(input=["a", 3]), 400, "invalid input type")
-        self.refuses(self.server.post("/api/embed", {"model": "other", "input": "a"}), 404, "model 'other' not found")
+        self.refuses(self.server.post("/api/embed", {"model": "other", "input": "a"}), 404, "model 'other' not found; this server has 'demo'")
 
     def test_a_long_text_is_cut_before_its_end_or_refused(self):
         long = "a fox and a bear " * 400

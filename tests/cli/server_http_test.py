@@ -143,7 +143,12 @@ class Security(unittest.TestCase):
         with Server() as server:
             result = cli.cria("serve", cli.model(), "--port", server.port)
             self.assertEqual(result.code, cli.IO)
-            self.assertRegex(result.err, r"cria: error: [^\n]*port \d+[^\n]*\n\Z")
+            self.assertRegex(result.err, r"cria: error: [^\n]*port \d+[^\n]*; choose another with --port, [^\n]*\n\Z")
+
+    def test_an_address_of_another_machine(self):
+        result = cli.cria("serve", cli.model(), "--host", "192.0.2.1", "--port", "0")  # of RFC 5737: nobody's
+        self.assertEqual(result.code, cli.IO)
+        self.assertRegex(result.err, r"cria: error: 192\.0\.2\.1 port 0: [^\n]*; give --host an address of this machine\n\Z")
 
 
 class Transport(unittest.TestCase):

@@ -59,7 +59,7 @@ class Ollama(unittest.TestCase):
         self.assertIn("eot_id", shown["template"])
         self.assertIn("temperature 0.8\n", shown["parameters"])
         self.assertEqual(self.server.post("/api/show", {"name": "demo:latest", "verbose": True}).body, shown)
-        self.refuses(self.server.post("/api/show", {"model": "other"}), 404, "model 'other' not found")
+        self.refuses(self.server.post("/api/show", {"model": "other"}), 404, "model 'other' not found; this server has 'demo'")
         loaded = self.server.get("/api/ps").body["models"][0]
         self.assertEqual((loaded["model"], loaded["digest"], loaded["size_vram"]), ("demo:latest", model["digest"], 0))
         self.assertEqual(loaded["context_length"], self.server.get("/props").body["default_generation_settings"]["n_ctx"])
@@ -112,7 +112,7 @@ class Ollama(unittest.TestCase):
         self.assertEqual(self.ask(CHAT, stream=False).status, 200)  # it stays
 
     def test_errors_are_texts(self):
-        self.refuses(self.ask(CHAT, model="other"), 404, "model 'other' not found")
+        self.refuses(self.ask(CHAT, model="other"), 404, "model 'other' not found; this server has 'demo'")
         self.refuses(self.ask(CHAT, think=True), 400, "\"demo\" does not support thinking")
         self.refuses(self.ask(CHAT, options={"temperature": "hot"}), 400, "temperature must be a number from 0 to 100")
         self.refuses(self.ask(GENERATE, suffix="end"), 400, "suffix is not supported")

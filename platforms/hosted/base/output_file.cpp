@@ -154,7 +154,7 @@ void OutputFile::find_target() {
   for (int n_links = 0; n_links <= kMostLinks; ++n_links) {
     const SplitPath parts = split(path);
     const int folder = open_folder(folder_ < 0 ? AT_FDCWD : folder_, parts.folder);
-    if (folder < 0) fail(errno);
+    if (folder < 0) fail(errno, errno == ENOENT ? "; make the folder first" : "");
     if (folder_ >= 0) ::close(folder_);
     folder_ = folder;
     name_ = parts.name;
@@ -201,9 +201,9 @@ void OutputFile::release() {
   slot_ = TemporaryFiles::kSize;
 }
 
-void OutputFile::fail(int error_number) const {
+void OutputFile::fail(int error_number, const char* advice) const {
   throw OutputError(OutputError::Kind::kIo, path_,
-                    "cannot write: " + system_error_text(error_number));
+                    "cannot write: " + system_error_text(error_number) + advice);
 }
 
 void OutputFile::refuse(const std::string& why) const {

@@ -62,9 +62,7 @@ struct InputFile {
 InputFile::InputFile(const std::string& path, int flags, const std::string& advice)
     : descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY)) {
   if (descriptor < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      throw ProgramError(ExitCode::kInvalidInput, path + ": no such file");
-    }
+    if (errno == ENOENT || errno == ENOTDIR) refuse(path, "no such file", "check the name");
     throw_system_error(errno, path, "cannot open");
   }
   struct stat status = {};

@@ -19,7 +19,10 @@ namespace {
 
 std::string read_schema(const std::string& path) {
   const std::string text(json_source(read_text_file(path)).text);
-  if (text.empty()) throw ProgramError(ExitCode::kInvalidInput, schema_name(path) + ": is empty");
+  if (text.empty()) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       schema_name(path) + ": is empty; give a JSON schema");
+  }
   return text;
 }
 

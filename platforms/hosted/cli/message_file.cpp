@@ -51,6 +51,7 @@ int depth_of(std::string_view text) {
 
 Json parse(const std::string& bytes, const std::string& where, const char* what) {
   const auto [text, end_of_wrong] = json_source(bytes);
+  if (text.empty()) refuse(where, std::string("is empty; give ") + what);
   if (depth_of(text) > kMaxDepth) refuse(where, std::string("is nested too deep for ") + what);
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || end_of_wrong != 0) {

@@ -150,7 +150,9 @@ ToolTalk::ToolTalk(const ModelSession& model, Conversation conversation, ToolCho
       choice_(std::move(choice)),
       conversation_(beginning_) {
   if (!writing_->writes(CRIA_WRITES_CALLS)) {
-    refuse(model.path() + ": does not say how the model writes calls of tools");
+    refuse(model.path() +
+           ": does not say how the model writes calls of tools; convert a checkpoint whose "
+           "chat template has tools, or give one with --chat-template");
   }
   const ToolRounds rounds = tool_rounds_of(model.info(), model.workspace());
   if (!rounds.are_taken) {

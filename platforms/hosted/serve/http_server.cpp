@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <new>
@@ -20,6 +21,7 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/base/system_error.h"
 #include "platforms/hosted/serve/connection.h"
 #include "platforms/hosted/serve/http_server_impl.h"
 
@@ -71,6 +73,20 @@ const HttpOptions& with_descriptors(const HttpOptions& options) {
   return options;
 }
 
+// Of an address that cannot be listened on.
+const char* advice_on_address(int error_number) {
+  switch (error_number) {
+    case EADDRINUSE:
+      return "; choose another with --port, or --port 0 for a free one";
+    case EADDRNOTAVAIL:
+      return "; give --host an address of this machine";
+    case EACCES:
+      return "; choose another with --port, from 1024 on";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
@@ -86,10 +102,10 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
   const Tcp::endpoint endpoint(address, options.port);
   const auto step = [&](const char* what) {
     if (error) {
-      throw_system_error(
-          error.value(),
-          text_of("%s port %u", shown(options.host).c_str(), static_cast<unsigned>(options.port)),
-          what);
+      throw ProgramError(ExitCode::kIo, text_of("%s port %u: %s: %s%s", shown(options.host).c_str(),
+                                                static_cast<unsigned>(options.port), what,
+                                                system_error_text(error.value()).c_str(),
+                                                advice_on_address(error.value())));
     }
   };
   acceptor.open(endpoint.protocol(), error);

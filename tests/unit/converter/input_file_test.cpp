@@ -40,6 +40,19 @@ TEST(InputFileTest, APipeAFolderADeviceAndALinkToNothingAreRefused) {
   }
 }
 
+TEST(InputFileTest, AGitLfsPointerIsRefusedAndALongerTextIsNot) {
+  const TempFolder folder;
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') +
+      "\nsize 7\n";
+  write_file(folder / "f", pointer);
+  expect_invalid({"/f: is a Git LFS pointer", "git lfs pull"},
+                 [&] { (void)InputFile(folder / "f"); });
+  expect_invalid({"is a Git LFS pointer"}, [&] { (void)read_small_file(folder / "f", 1000); });
+  write_file(folder / "f", pointer + std::string(1000, ' '));
+  EXPECT_GT(InputFile(folder / "f").size_bytes(), 1000U);
+}
+
 TEST(InputFileTest, ALinkToAFileIsRead) {
   const TempFolder folder;
   write_file(folder / "f", "text");

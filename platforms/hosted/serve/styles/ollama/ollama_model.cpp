@@ -65,7 +65,10 @@ std::string ollama_name(std::string_view name) {
 std::string ollama_model(const OrderContext& context, const RequestFields& fields) {
   std::string asked = fields.text("model").value_or(fields.text("name").value_or(std::string()));
   if (lower(ollama_name(asked)) == lower(ollama_name(context.model_name))) return asked;
-  throw ApiError(ErrorKind::kNotFound, "model '" + shown(asked) + "' not found", "model");
+  throw ApiError(
+      ErrorKind::kNotFound,
+      "model '" + shown(asked) + "' not found; this server has '" + shown(context.model_name) + "'",
+      "model");
 }
 
 std::vector<const char*> ollama_capabilities(const OrderContext& context) {

@@ -79,9 +79,12 @@ TEST(OllamaRequest, AnyNameOfTheModelIsTaken) {
     EXPECT_EQ(refusal([&] {
                 return chat({{"model", name}});
               }),
-              "404 model '" + std::string(name) + "' not found");
+              "404 model '" + std::string(name) + "' not found; this server has 'demo.cria'");
   }
-  EXPECT_EQ(refusal([] { return chat({{"model", nullptr}}); }), "404 model '' not found");
+  EXPECT_EQ(refusal([] {
+              return chat({{"model", nullptr}});
+            }),
+            "404 model '' not found; this server has 'demo.cria'");
 }
 
 TEST(OllamaRequest, AnswersAreStreamsUnlessAskedOtherwise) {
