@@ -37,7 +37,7 @@ is_current() {
 scripts/setup.sh
 first=""
 [ -x "$bin/cria" ] || first=" and, once, XNNPACK and zstd; this takes some minutes"
-say "building the programs$first (log: build/demo-build.log)"
+say "building the programs$first (to follow it: tail -f build/demo-build.log)"
 step demo-build.log build_programs
 if ! is_current; then
   say "converting models/demo to int4: $model (log: build/demo-convert.log)"

@@ -178,7 +178,7 @@ def summary_of(named_runs):
     text = (f"Llama 3.2 1B shape, int4, {cores} cores of {LONG_KINDS[README_KIND]}, beside llama.cpp {newest['rival']['build']} (Q4_0), "
             f"medians of interleaved runs,\n[{newest['date']}](docs/measurements/{file}.json). "
             "After 4,096 tokens llama.cpp has `-fa on` and a KV cache of q8_0.\n\n"
-            "| | cria | llama.cpp | ratio | on other machines |\n|---|---|---|---|---|\n")
+            "| | cria | llama.cpp | ratio | least and greatest ratio elsewhere |\n|---|---|---|---|---|\n")
     for label, name in README_ROWS:
         figure = figures[name]
         others = on_others([run for _, run in named_runs], name, figure["ratio"])

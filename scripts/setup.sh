@@ -73,8 +73,9 @@ install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
   [ ${#missing[@]} -gt 0 ] || return 0
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+    die "installing packages needs root or sudo; ask an administrator for: apt-get install ${missing[*]}"
   say "installing ${missing[*]}"
-  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || die "installing packages needs root or sudo: ${missing[*]}"
   retry as_root apt-get -o DPkg::Lock::Timeout=300 -q update || die "apt-get update: $reason"
   retry as_root apt-get -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends install "${missing[@]}" ||
     die "apt-get install ${missing[*]}: $reason"
