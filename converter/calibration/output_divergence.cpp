@@ -28,7 +28,8 @@ OutputDivergence::OutputDivergence(const Config& config, const PlannedWeights& w
 std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matrices,
                                               const std::function<void(size_t, size_t)>& progress,
                                               size_t stream_bytes) {
-  const auto n_at_once = std::max<size_t>(1, stream_bytes / model_.stream_bytes());
+  const auto n_at_once =
+      static_cast<size_t>(std::max<uint64_t>(1, stream_bytes / model_.stream_bytes()));
   // The float model's layers are steps as well, and every output layer is one.
   const size_t n_batches = (matrices.size() + n_at_once - 1) / n_at_once;
   size_t n_steps = n_batches * config_.model->n_layers + matrices.size();

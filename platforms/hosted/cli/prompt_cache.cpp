@@ -106,9 +106,10 @@ size_t PromptCache::load(std::span<const uint32_t> tokens) {
   if (saved_.empty()) return 0;
   const PrefixHead head = read_prefix_head(saved_).value();
   const std::span file(reinterpret_cast<const uint8_t*>(saved_.data()), saved_.size());
-  std::vector<uint32_t> kept(head.n_tokens);
+  std::vector<uint32_t> kept(static_cast<size_t>(head.n_tokens));
   std::memcpy(kept.data(), saved_.data() + kPrefixHeadBytes, kept.size() * sizeof(uint32_t));
-  const cria_status status = load_prefix(model_.session(), kept, file.subspan(head.state_offset()));
+  const auto state = file.subspan(static_cast<size_t>(head.state_offset()));
+  const cria_status status = load_prefix(model_.session(), kept, state);
   std::string().swap(saved_);
   if (status != CRIA_OK) {
     warn(path_ + ": is damaged; it is written again");

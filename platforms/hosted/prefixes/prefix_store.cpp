@@ -78,8 +78,8 @@ bool read_whole(int descriptor, void* to, uint64_t n_bytes, uint64_t offset) {
   constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;
   auto* place = static_cast<uint8_t*>(to);
   while (n_bytes > 0) {
-    const ssize_t n =
-        ::pread(descriptor, place, std::min(n_bytes, kMostAtOnce), static_cast<off_t>(offset));
+    const auto n_at_once = static_cast<size_t>(std::min(n_bytes, kMostAtOnce));
+    const ssize_t n = ::pread(descriptor, place, n_at_once, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     place += n;
@@ -218,7 +218,7 @@ std::string PrefixStore::look_at(const std::string& name, File* file) const {
   if (head->terms != terms_ || head->n_tokens > n_context_) return {};
   if (head->n_state_bytes > most_state_bytes_) return "is a damaged state";
   auto prefix = std::make_shared<StoredPrefix>(StoredPrefix{name, *head, {}});
-  prefix->tokens.resize(head->n_tokens);
+  prefix->tokens.resize(static_cast<size_t>(head->n_tokens));
   const bool is_read = read_whole(opened.get(), prefix->tokens.data(),
                                   head->n_tokens * sizeof(uint32_t), kPrefixHeadBytes);
   if (!is_read) return "cannot be read";
@@ -286,7 +286,7 @@ std::optional<StateBytes> PrefixStore::read(const StoredPrefix& prefix) {
       return std::nullopt;
     }
     std::string start(kPrefixHeadBytes, '\0');
-    StateBytes state(prefix.head.n_state_bytes);
+    StateBytes state(static_cast<size_t>(prefix.head.n_state_bytes));
     if (!read_whole(opened.get(), start.data(), start.size(), 0) ||
         read_prefix_head(start) != prefix.head ||
         !read_whole(opened.get(), state.bytes.get(), state.size, prefix.head.state_offset())) {

@@ -37,7 +37,7 @@ std::string new_call_id() {
   constexpr size_t kCharacters = 9;
   std::string id;
   for (uint64_t bits = random_bits(); id.size() < kCharacters; bits /= kDigits.size()) {
-    id += kDigits[bits % kDigits.size()];
+    id += kDigits[static_cast<size_t>(bits % kDigits.size())];
   }
   return id;
 }
