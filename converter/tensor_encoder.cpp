@@ -218,8 +218,8 @@ void TensorEncoder::encode_groups(const PlannedTensor& tensor, size_t first, siz
     keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   }
   add_errors(shape, n_rows, *scratch, &sums->error);
-  const auto pack = has_nibbles(shape.number_format) ? pack_int4_tile : pack_int8g32_tile;
-  pack(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes, out_scales);
+  pack_group_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
+                  out_scales);
 }
 
 void TensorEncoder::encode_int8(const MatrixShape& shape, size_t first, size_t n_rows,
@@ -262,8 +262,8 @@ void TensorEncoder::encode_bits(const PlannedTensor& tensor, size_t first, size_
                "format for this matrix with --weights-of");
   }
   add_errors(shape, n_rows, *scratch, error);
-  pack_bit_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
-                out_scales);
+  pack_group_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
+                  out_scales);
 }
 
 void TensorEncoder::encode_tiles(const PlannedTensor& tensor, size_t first, size_t last,

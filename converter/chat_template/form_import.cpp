@@ -105,7 +105,7 @@ ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
   const auto said = run_bounded([&] { return import_here(source, limits); }, limits);
   if (!said || said->empty()) return {{}, "takes too much time or memory to apply"};
   if ((*said)[0] == kProblemFollows) return {{}, said->substr(1)};
-  if ((*said)[0] == kJinjaIsMissing) return {{}, said->substr(1), "", false, true};
+  if ((*said)[0] == kJinjaIsMissing) return {.problem = said->substr(1), .lacks_jinja = true};
   const size_t line_end = std::min(said->find('\n'), said->size() - 1);
   const auto section = said->begin() + static_cast<std::ptrdiff_t>(line_end) + 1;
   return {std::vector<uint8_t>(section, said->end()), "", said->substr(1, line_end - 1),

@@ -28,8 +28,8 @@ struct FoundForm {
 [[nodiscard]] FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools);
 
 struct ImportedChatTemplate {
-  std::vector<uint8_t> section;  // empty: the form cannot express the template
-  std::string problem;           // then why, on one line: reads on from "the chat template "
+  std::vector<uint8_t> section = {};  // empty: the form cannot express the template
+  std::string problem = {};           // then why, on one line: reads on from "the chat template "
   // Why conversations with tools are refused, as problem; empty: they are not, or the template has
   // no tools.
   std::string tools_problem = {};

@@ -98,6 +98,10 @@ static_assert(are_in_order());
   return row_of(f).scales == Scales::kGroup || row_of(f).scales == Scales::kGroupF16;
 }
 
+[[nodiscard]] static constexpr bool has_f16_scales(format::NumberFormat f) {
+  return row_of(f).scales == Scales::kGroupF16;
+}
+
 // Whether codes are nibbles, stored as code + 8.
 [[nodiscard]] static constexpr bool has_nibbles(format::NumberFormat f) {
   constexpr uint8_t kNibbleBits = 4;

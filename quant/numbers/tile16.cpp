@@ -56,26 +56,48 @@ void pack_int8_codes(const MatrixShape& shape, const int8_t* codes, size_t n_row
   }
 }
 
-}  // namespace
-
-void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                    size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
+void pack_nibbles(const MatrixShape& shape, const int8_t* codes, size_t n_rows, uint8_t* out) {
   const size_t cols = padded_cols(shape);
-  std::memset(out_codes, kZeroPair, static_cast<size_t>(tile_code_bytes(shape)));
+  std::memset(out, kZeroPair, static_cast<size_t>(tile_code_bytes(shape)));
   for (size_t row = 0; row < n_rows; ++row) {
     const int8_t* in = codes + row * cols;
     for (size_t block = 0; block < cols / kInt4BlockInputs; ++block) {
       for (size_t line = 0; line < 4; ++line) {
-        uint8_t* out = out_codes + block * kInt4BlockBytes + line * kLineBytes + row * 4;
+        uint8_t* to = out + block * kInt4BlockBytes + line * kLineBytes + row * 4;
         const int8_t* from = in + block * kInt4BlockInputs + line * 4;
         uint32_t low, high;
         std::memcpy(&low, from, sizeof low);
         std::memcpy(&high, from + kInt4BlockInputs / 2, sizeof high);
         // A nibble is code + 8: the code's low bits with the highest of them turned.
         const uint32_t pairs = ((low & kLowNibbles) | (high & kLowNibbles) << 4) ^ kZeroPairs;
-        std::memcpy(out, &pairs, sizeof pairs);
+        std::memcpy(to, &pairs, sizeof pairs);
       }
     }
+  }
+}
+
+void pack_bits(const MatrixShape& shape, const int8_t* codes, size_t n_rows, uint8_t* out) {
+  const size_t cols = padded_cols(shape);
+  std::memset(out, 0, static_cast<size_t>(tile_code_bytes(shape)));
+  for (size_t row = 0; row < n_rows; ++row) {
+    for (size_t col = 0; col < cols; ++col) {
+      const BitPlace place = bit_place(row_of(shape.number_format).code_bits, row, col);
+      const auto bits = static_cast<unsigned>(codes[row * cols + col]) << place.shift;
+      out[place.byte] = static_cast<uint8_t>(out[place.byte] | bits);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_group_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
+  if (has_nibbles(shape.number_format)) {
+    pack_nibbles(shape, codes, n_rows, out_codes);
+  } else if (row_of(shape.number_format).code_bits == 8) {
+    pack_int8_codes(shape, codes, n_rows, out_codes);
+  } else {
+    pack_bits(shape, codes, n_rows, out_codes);
   }
   pack_group_scales(shape, scales, n_rows, out_scales);
 }
@@ -85,26 +107,6 @@ void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* 
   pack_int8_codes(shape, codes, n_rows, out_codes);
   std::memset(out_scales, 0, static_cast<size_t>(tile_scale_bytes(shape)));
   std::memcpy(out_scales, scales, n_rows * sizeof(float));
-}
-
-void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                       size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
-  pack_int8_codes(shape, codes, n_rows, out_codes);
-  pack_group_scales(shape, scales, n_rows, out_scales);
-}
-
-void pack_bit_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                   size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
-  const size_t cols = padded_cols(shape);
-  std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
-  for (size_t row = 0; row < n_rows; ++row) {
-    for (size_t col = 0; col < cols; ++col) {
-      const BitPlace place = bit_place(row_of(shape.number_format).code_bits, row, col);
-      const auto bits = static_cast<unsigned>(codes[row * cols + col]) << place.shift;
-      out_codes[place.byte] = static_cast<uint8_t>(out_codes[place.byte] | bits);
-    }
-  }
-  pack_group_scales(shape, scales, n_rows, out_scales);
 }
 
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
@@ -126,7 +128,7 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
 }
 
 float group_scale(NumberFormat number_format, uint16_t bits) {
-  return row_of(number_format).scales == Scales::kGroupF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+  return has_f16_scales(number_format) ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
 int value_of_code(NumberFormat number_format, int code) {

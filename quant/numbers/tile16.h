@@ -111,24 +111,18 @@ struct MatrixShape {
   return code_plane_bytes(m) + scale_plane_bytes(m);
 }
 
-// Packs one tile. Rows past n_rows are written as zeros (code 0, scale 0).
-//   codes       [n_rows][padded_cols]  int8: -8..7 or -127..127, row-major
-//   scales      [n_rows][groups]       bf16 bits as uint16
+// Packs one tile of a matrix whose scales are those of groups. Rows past n_rows are written as
+// zeros (code 0, scale 0; of kBit1 and kBit2 stored bits of 0).
+//   codes       [n_rows][padded_cols]  int8: -8..7 or -127..127; of kBit1 and kBit2 the stored bits
+//   scales      [n_rows][groups]       bf16 or f16 bits as uint16
 //   out_codes   [tile_code_bytes]      overwritten
 //   out_scales  [tile_scale_bytes]     overwritten
-void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                    size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+void pack_group_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+// The same of kInt8.
 //   scales      [n_rows] f32
 void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
-//   scales      [n_rows][groups]       bf16 bits as uint16
-void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                       size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
-// kBit1 and kBit2:
-//   codes       [n_rows][padded_cols]  stored bits, 0..1 or 0..3
-//   scales      [n_rows][groups]       f16 bits as uint16
-void pack_bit_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
-                   size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
 //   values [n_rows][cols] f32, converted to shape.number_format
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
                      uint8_t* out_codes);

@@ -50,9 +50,9 @@ void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::spa
   }
   const size_t bytes = has_group_scales(number_format) ? sizeof(uint16_t) : sizeof(float);
   for (size_t i = 0; i < scales.size(); i += bytes) {
-    const bool has_signs = is_int4 || is_trained_bits(number_format);
+    const bool has_signs = may_be_signed(number_format) || has_f16_scales(number_format);
     const float scale = has_signs ? signed_scale(t, fill) : weight_scale(t, fill);
-    if (is_trained_bits(number_format)) {
+    if (has_f16_scales(number_format)) {
       const uint16_t half = f32_to_f16(std::clamp(scale, -kLargestF16, kLargestF16));
       std::memcpy(&scales[i], &half, sizeof half);
       continue;

@@ -88,8 +88,6 @@ std::vector<MatrixFormat> formats_of(const Config& config) {
   return formats;
 }
 
-bool is_for_exact_alone(MatrixFormat f) { return !is_for_xnnpack(f.number_format); }
-
 TensorSpec spec_at(const Config& config, uint32_t index) {
   return tensor_spec(config, index, formats_of(config)[index]);
 }

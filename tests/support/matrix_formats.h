@@ -26,9 +26,6 @@ void mend_counts(ConfigParts* config);
 // order of kMatrixFormats, from the first layer on.
 [[nodiscard]] std::vector<MatrixFormat> formats_of(const Config& config);
 
-// Whether the backend exact alone multiplies matrices of this format.
-[[nodiscard]] bool is_for_exact_alone(MatrixFormat f);
-
 // The tensor at place index of formats_of.
 [[nodiscard]] TensorSpec spec_at(const Config& config, uint32_t index);
 // Bytes of the tensors before place index, each rounded up to 64: where it lies in a data section

@@ -44,7 +44,7 @@ class PlaneWriter {
       fill<float>(&plane, positive);
     } else {
       fill<uint16_t>(&plane, [&](float value) {
-        if (row_of(spec.shape.number_format).scales == Scales::kGroupF16) return f32_to_f16(value);
+        if (has_f16_scales(spec.shape.number_format)) return f32_to_f16(value);
         return f32_to_bf16(spec.has_signed_scales ? value / kLargestCode : positive(value));
       });
     }

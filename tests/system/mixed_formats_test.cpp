@@ -29,7 +29,7 @@ constexpr uint32_t kTokens[] = {1, 7, 30, 2, 49, 11, 12, 13, 3};
 std::vector<MatrixFormat> mixed_formats(const Config& config, cria_backend backend) {
   std::vector<MatrixFormat> usable;
   for (const MatrixFormat& format : kMatrixFormats) {
-    if (backend == CRIA_BACKEND_EXACT || !test::is_for_exact_alone(format)) {
+    if (backend == CRIA_BACKEND_EXACT || is_for_xnnpack(format.number_format)) {
       usable.push_back(format);
     }
   }

@@ -75,8 +75,7 @@ class OutputFile {
   void find_target();
   void create_temporary();
   void release();
-  [[noreturn]] void fail(int error_number, const char* advice) const;
-  [[noreturn]] void fail(int error_number) const { fail(error_number, ""); }
+  [[noreturn]] void fail(int error_number, const char* advice = "") const;
   [[noreturn]] void refuse(const std::string& why) const;
 
   std::string path_;       // as given, for messages

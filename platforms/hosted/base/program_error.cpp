@@ -9,8 +9,10 @@ ProgramError program_error_of(const OutputError& error) {
   return {is_path ? ExitCode::kInvalidInput : ExitCode::kIo, error.what()};
 }
 
-void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
-  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + system_error_text(error_number));
+void throw_system_error(int error_number, const std::string& where, const std::string& doing,
+                        const char* advice) {
+  throw ProgramError(ExitCode::kIo,
+                     where + ": " + doing + ": " + system_error_text(error_number) + advice);
 }
 
 }  // namespace cria::hosted

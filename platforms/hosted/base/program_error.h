@@ -36,8 +36,8 @@ class ProgramError : public std::exception {
 // What a failed output becomes: kInvalidInput where its path is to blame, else kIo.
 ProgramError program_error_of(const OutputError& error);
 
-// Throws "<where>: <doing>: <system_error_text of error_number>" with kIo.
+// Throws "<where>: <doing>: <system_error_text of error_number><advice>" with kIo.
 [[noreturn]] void throw_system_error(int error_number, const std::string& where,
-                                     const std::string& doing);
+                                     const std::string& doing, const char* advice = "");
 
 }  // namespace cria::hosted

@@ -21,7 +21,6 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/base/system_error.h"
 #include "platforms/hosted/serve/connection.h"
 #include "platforms/hosted/serve/http_server_impl.h"
 
@@ -102,10 +101,10 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
   const Tcp::endpoint endpoint(address, options.port);
   const auto step = [&](const char* what) {
     if (error) {
-      throw ProgramError(ExitCode::kIo, text_of("%s port %u: %s: %s%s", shown(options.host).c_str(),
-                                                static_cast<unsigned>(options.port), what,
-                                                system_error_text(error.value()).c_str(),
-                                                advice_on_address(error.value())));
+      throw_system_error(
+          error.value(),
+          text_of("%s port %u", shown(options.host).c_str(), static_cast<unsigned>(options.port)),
+          what, advice_on_address(error.value()));
     }
   };
   acceptor.open(endpoint.protocol(), error);

@@ -25,7 +25,7 @@ TEST(Tile16, Int4BytesStandWhereTheFormatSays) {
   for (int i = 0; i < 32; ++i) codes[static_cast<size_t>(32 + i)] = static_cast<int8_t>(i % 16 - 8);
   const std::vector<uint16_t> scales = {0x3f80, 0x4000};  // 1 and 2
   Packed out = {std::vector<uint8_t>(256, 0xcc), std::vector<uint8_t>(32, 0xcc)};
-  pack_int4_tile(shape, codes.data(), scales.data(), 2, out.codes.data(), out.scales.data());
+  pack_group_tile(shape, codes.data(), scales.data(), 2, out.codes.data(), out.scales.data());
   // Row 1, line j, byte i: low nibble input 4j + i, high nibble input 16 + 4j + i, each as the code
   // + 8. With codes i % 16 - 8 both are 4j + i.
   for (uint8_t j = 0; j < 4; ++j) {
@@ -50,7 +50,7 @@ TEST(Tile16, Int4NibblesOfDifferentHalvesDiffer) {
   codes[31] = -1;  // line 3, byte 3, high
   const uint16_t scale = 0x3f80;
   Packed out = {std::vector<uint8_t>(256), std::vector<uint8_t>(32)};
-  pack_int4_tile(shape, codes.data(), &scale, 1, out.codes.data(), out.scales.data());
+  pack_group_tile(shape, codes.data(), &scale, 1, out.codes.data(), out.scales.data());
   EXPECT_EQ(out.codes[0], 0xf0);
   EXPECT_EQ(out.codes[3 * 64 + 3], 0x7b);
 }
@@ -79,7 +79,7 @@ TEST(Tile16, Int8BytesWithScalesOfGroupsStandWhereTheFormatSays) {
   codes[2 * 64 + 32] = 99;
   const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3f80};  // of a row one after the other
   Packed out = {std::vector<uint8_t>(1024, 0xcc), std::vector<uint8_t>(64, 0xcc)};
-  pack_int8g32_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
+  pack_group_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
   EXPECT_EQ(out.codes[64 + 4 * 2 + 3], 0x81);  // line 1, row 2, the last of its four inputs
   EXPECT_EQ(out.codes[8 * 64 + 4 * 2], 99);
   const std::vector<uint8_t> first_group = {1, 0, 3, 0, 5, 0, 0, 0};
@@ -98,7 +98,7 @@ TEST(Tile16, TrainedBitsStandWhereTheFormatSays) {
   codes[2 * 256 + 128 + 1] = 1;  // the next block's line 0, byte 1, bit 0
   const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3c00};
   Packed out = {std::vector<uint8_t>(512, 0xcc), std::vector<uint8_t>(64, 0xcc)};
-  pack_bit_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
+  pack_group_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
   std::vector<uint8_t> want(512, 0);
   want[64 + 4 * 2 + 2] = 0x03;
   want[3 * 64 + 4 * 2 + 3] = 0x80;
@@ -122,7 +122,7 @@ TEST(Tile16, TrainedPairsOfBitsStandWhereTheFormatSays) {
   codes[63] = 2;                  // line 3, byte 3, bits 6 and 7
   const uint16_t scale = 0xc000;  // -2
   Packed out = {std::vector<uint8_t>(256, 0xcc), std::vector<uint8_t>(32, 0xcc)};
-  pack_bit_tile(shape, codes.data(), &scale, 1, out.codes.data(), out.scales.data());
+  pack_group_tile(shape, codes.data(), &scale, 1, out.codes.data(), out.scales.data());
   std::vector<uint8_t> want(256, 0);
   want[0] = 0x79;
   want[3 * 64 + 3] = 0x80;
@@ -196,11 +196,10 @@ TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
                       std::vector<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)))};
         for (size_t tile = 0; tile < tile_count(rows); ++tile) {
           const size_t first = tile * 16;
-          const auto pack = is_bits ? pack_bit_tile : is_int4 ? pack_int4_tile : pack_int8g32_tile;
-          pack(shape, &codes[first * padded], &scales[first * n_groups],
-               std::min<size_t>(16, rows - first),
-               &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
-               &out.scales[tile * static_cast<size_t>(tile_scale_bytes(shape))]);
+          pack_group_tile(shape, &codes[first * padded], &scales[first * n_groups],
+                          std::min<size_t>(16, rows - first),
+                          &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
+                          &out.scales[tile * static_cast<size_t>(tile_scale_bytes(shape))]);
         }
         std::vector<float> row(cols);
         for (size_t r = 0; r < rows; ++r) {

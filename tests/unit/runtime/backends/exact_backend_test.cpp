@@ -31,12 +31,9 @@ struct Ones {
       uint8_t* out = codes.data() + tile * tile_code_bytes(shape);
       uint8_t* out_scales = scales.data() + tile * tile_scale_bytes(shape);
       const std::vector<int8_t> ones(16 * padded, 1);
-      if (shape.number_format == NumberFormat::kInt4) {
+      if (has_group_scales(shape.number_format)) {
         const std::vector<uint16_t> one(16 * padded / shape.group_size, 0x3f80);
-        pack_int4_tile(shape, ones.data(), one.data(), 16, out, out_scales);
-      } else if (shape.number_format == NumberFormat::kInt8G32) {
-        const std::vector<uint16_t> one(16 * padded / shape.group_size, 0x3f80);
-        pack_int8g32_tile(shape, ones.data(), one.data(), 16, out, out_scales);
+        pack_group_tile(shape, ones.data(), one.data(), 16, out, out_scales);
       } else if (shape.number_format == NumberFormat::kInt8) {
         const std::vector<float> one(16, 1.0f);
         pack_int8_tile(shape, ones.data(), one.data(), 16, out, out_scales);
@@ -258,20 +255,18 @@ struct Stack {
       switch (shape.number_format) {
         case NumberFormat::kInt4:
         case NumberFormat::kInt4Nl:
-          pack_int4_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
+        case NumberFormat::kInt8G32:
+          pack_group_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
           break;
         case NumberFormat::kInt8:
           pack_int8_tile(shape, in.data(), row_scales.data(), n_rows, to, scales_to);
-          break;
-        case NumberFormat::kInt8G32:
-          pack_int8g32_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
           break;
         case NumberFormat::kBit1:
         case NumberFormat::kBit2: {
           const int last = (1 << row_of(shape.number_format).code_bits) - 1;
           for (int8_t& code : in) code = static_cast<int8_t>(code & last);
           for (uint16_t& scale : group_scales) scale = f32_to_f16(bf16_to_f32(scale));
-          pack_bit_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
+          pack_group_tile(shape, in.data(), group_scales.data(), n_rows, to, scales_to);
           break;
         }
         case NumberFormat::kF32:

@@ -127,7 +127,7 @@ std::vector<uint8_t> random_matrix(const MatrixShape& shape, std::mt19937* rando
     if (shape.number_format == NumberFormat::kInt4) {
       std::vector<uint16_t> bits(n_rows * (padded / shape.group_size));
       for (uint16_t& b : bits) b = f32_to_bf16(scale());
-      pack_int4_tile(shape, in.data(), bits.data(), n_rows, codes, scales);
+      pack_group_tile(shape, in.data(), bits.data(), n_rows, codes, scales);
     } else if (shape.number_format == NumberFormat::kInt8) {
       std::vector<float> row_scales(n_rows);
       for (float& s : row_scales) s = scale();

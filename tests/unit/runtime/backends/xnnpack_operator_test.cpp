@@ -58,8 +58,8 @@ void add_tile(size_t first_row, std::mt19937* random, Weights* w) {
     const size_t n_groups = padded / shape.group_size;
     std::vector<uint16_t> scales(n_rows * n_groups);
     for (uint16_t& bits : scales) bits = f32_to_bf16(scale());
-    pack_int4_tile(shape, random_codes(-8, 7).data(), scales.data(), n_rows, tile_codes.data(),
-                   tile_scales.data());
+    pack_group_tile(shape, random_codes(-8, 7).data(), scales.data(), n_rows, tile_codes.data(),
+                    tile_scales.data());
     unpack_int4_tile(shape, tile_codes.data(), tile_scales.data(), n_rows, codes,
                      reinterpret_cast<uint16_t*>(w->source_scales.data()) + first_row * n_groups);
   } else if (shape.number_format == NumberFormat::kInt8) {

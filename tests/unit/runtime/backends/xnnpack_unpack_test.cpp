@@ -29,8 +29,8 @@ struct Int4Tile {
 void pack(Int4Tile* t, size_t n_rows) {
   t->tile_codes.resize(tile_code_bytes(t->shape));
   t->tile_scales.resize(tile_scale_bytes(t->shape));
-  pack_int4_tile(t->shape, t->codes.data(), t->scales.data(), n_rows, t->tile_codes.data(),
-                 t->tile_scales.data());
+  pack_group_tile(t->shape, t->codes.data(), t->scales.data(), n_rows, t->tile_codes.data(),
+                  t->tile_scales.data());
 }
 
 Int4Tile random_int4_tile(uint32_t cols, uint16_t group_size, size_t n_rows, std::mt19937* random) {

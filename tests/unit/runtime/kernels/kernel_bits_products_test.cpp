@@ -22,14 +22,14 @@ struct Matrix {
 // Large ones become the largest of f16, tiny ones its subnormals and zeros.
 uint16_t half_scale(NumberFormat number_format, float scale) {
   constexpr float kLargestF16 = 65504.0f;
-  if (row_of(number_format).scales != Scales::kGroupF16) return f32_to_bf16(scale);
+  if (!has_f16_scales(number_format)) return f32_to_bf16(scale);
   return f32_to_f16(std::clamp(scale, -kLargestF16, kLargestF16));
 }
 
 Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
   std::mt19937 random(shape.rows * 1000 + shape.cols);
   const bool is_int4 = has_nibbles(shape.number_format);
-  const bool has_signs = may_be_signed(shape.number_format) || is_trained_bits(shape.number_format);
+  const bool has_signs = may_be_signed(shape.number_format) || has_f16_scales(shape.number_format);
   const bool has_groups = has_group_scales(shape.number_format);
   Matrix m = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
               std::vector<uint8_t>(scale_plane_bytes(shape))};

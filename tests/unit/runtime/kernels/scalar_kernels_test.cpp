@@ -45,18 +45,17 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     uint8_t* codes_out = p.codes.data() + tile * tile_code_bytes(shape);
     uint8_t* scales_out = p.scales.data() + tile * tile_scale_bytes(shape);
     std::vector<int8_t> codes(n * padded);
-    if (is_trained_bits(shape.number_format)) {
+    if (has_group_scales(shape.number_format)) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
-      EXPECT_TRUE(find_exact_bits(shape, rows, n, codes.data(), scales.data()));
-      pack_bit_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
-    } else if (has_group_scales(shape.number_format)) {
-      const bool is_signed = may_be_signed(shape.number_format);
-      std::vector<uint16_t> scales(n * padded / shape.group_size);
-      quantize_groups(shape, rows, n, QuantMethod::kRtn,
-                      is_signed ? ScaleSigns::kBoth : ScaleSigns::kPositive, codes.data(),
-                      scales.data());
-      const auto pack = has_nibbles(shape.number_format) ? pack_int4_tile : pack_int8g32_tile;
-      pack(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+      if (is_trained_bits(shape.number_format)) {
+        EXPECT_TRUE(find_exact_bits(shape, rows, n, codes.data(), scales.data()));
+      } else {
+        const bool is_signed = may_be_signed(shape.number_format);
+        quantize_groups(shape, rows, n, QuantMethod::kRtn,
+                        is_signed ? ScaleSigns::kBoth : ScaleSigns::kPositive, codes.data(),
+                        scales.data());
+      }
+      pack_group_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
     } else if (shape.number_format == NumberFormat::kInt8) {
       std::vector<float> scales(n);
       for (size_t r = 0; r < n; ++r) {
