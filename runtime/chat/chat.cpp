@@ -159,8 +159,10 @@ Status keep(cria_chat* c, uint32_t n) {
   const bool takes_ahead_back = n == c->n_messages && n == c->n_in_context;
   keep_messages(c, n);
   if (c->n_in_context == 0) return Status::kOk;
-  const uint32_t end = takes_ahead_back ? behind_answer(*c, all_said(*c)) : c->n_said;
-  // Where the window of attention has gone on, or blocks have no snapshot, they stay.
+  // Exchanges are dropped from where the answer ends. Where they are not, what closes the answer
+  // stays read: a window or blocks that went on further might not come back to before it.
+  const uint32_t end =
+      takes_ahead_back && !c->rereads ? behind_answer(*c, all_said(*c)) : c->n_said;
   if (n_held(*c, end) == end && can_follow(*c->session, end)) cut(c->session, end);
   return Status::kOk;
 }
