@@ -65,9 +65,12 @@ foreach(_row "embedding dev libcria-dev" "python python python3-cria")
   string(REGEX REPLACE "\\]\\(([a-z_]+\\.md)" "](../cria/docs/\\1" _text "${_text}")
   string(REPLACE "](../runtime/include/" "](../../../include/" _text "${_text}")
   string(REPLACE "](../examples/python)" "](examples)" _text "${_text}")
+  string(REPLACE "](../examples/" "](examples/" _text "${_text}")
   file(WRITE "${_out}/${_page}.md" "${_text}")
   install(FILES "${_out}/${_page}.md" DESTINATION "share/doc/${_package}" COMPONENT ${_component})
 endforeach()
+install(DIRECTORY examples/minimal examples/two_conversations DESTINATION share/doc/libcria-dev/examples COMPONENT dev
+  FILES_MATCHING PATTERN "*.[cS]")
 install(DIRECTORY examples/python/ DESTINATION share/doc/python3-cria/examples COMPONENT python FILES_MATCHING PATTERN "*.py")
 
 set(_architecture_x86_64 amd64)

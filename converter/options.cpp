@@ -39,10 +39,10 @@ constexpr double kLeastBits = 1;    // trained codes count among them
 constexpr double kMostBits = 4096;  // narrow matrices are mostly padding
 constexpr const char* kList = "--list-architectures";
 
-constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
-  std::array<Named<NumberFormat>, std::size(kNumberFormats)> names = {};
+constexpr std::array<Named<NumberFormat>, std::size(kNumberFormatList)> weight_names() {
+  std::array<Named<NumberFormat>, std::size(kNumberFormatList)> names = {};
   for (size_t i = 0; i < names.size(); ++i) {
-    names[i] = {kNumberFormatNames[i], kNumberFormats[i].number_format};
+    names[i] = {kNumberFormatList[i].name, kNumberFormatList[i].row.number_format};
   }
   return names;
 }
@@ -236,7 +236,7 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
 template <typename IsOne>
 std::string names_of(const IsOne& is_one) {
   std::vector<std::string> names;
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     if (is_one(row.number_format)) names.emplace_back(number_format_name(row.number_format));
   }
   std::string text = names.front();
@@ -360,7 +360,7 @@ void set_weights_of(const std::string& text, Options* options) {
   }
   if (found == nullptr) refuse_it(hosted::value_words(shown(matrix)) + " is not one of: " + names);
   if (options->weights_of.contains(*found)) refuse_it("is given twice");
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     if (name != number_format_name(row.number_format)) continue;
     options->weights_of[*found] = matrix_format(row.number_format, options->group_size);
     return;

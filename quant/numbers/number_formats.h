@@ -10,7 +10,7 @@
 
 namespace cria {
 
-// What a scale is for.
+// What a scale is for. Those of groups come last.
 enum class Scales : uint8_t {
   kNone,
   kRow,       // f32, one an output row
@@ -18,7 +18,7 @@ enum class Scales : uint8_t {
   kGroupF16,  // the same in f16, of either sign
 };
 
-// What else is true of a format: bits of NumberFormatRow::traits.
+// What else is true of a format: bits of NumberFormatInfo::traits.
 enum NumberTrait : uint8_t {
   kMayBeSigned = 1,  // scales may be negative where the model's flags say so
   kCalibrated = 2,   // GPTQ rounds to it; --bits mixes it with formats of eight bits
@@ -31,26 +31,46 @@ struct NumberFormatRow {
   uint8_t code_bits;  // an element's
   Scales scales;
   uint8_t input_multiple;  // rows are padded to it; groups to themselves
-  uint8_t traits;          // of NumberTrait
+};
+
+struct NumberFormatInfo {
+  NumberFormatRow row;
+  uint8_t traits;    // of NumberTrait
+  const char* name;  // for people
 };
 
 // Without linkage, as what is used by the kernels of one ISA must be (runtime/kernels/overrides.h).
-static constexpr NumberFormatRow kNumberFormats[] = {
-    {format::NumberFormat::kF32, 32, Scales::kNone, 1, kForXnnpack},
-    {format::NumberFormat::kF16, 16, Scales::kNone, 1, kForXnnpack},
-    {format::NumberFormat::kBf16, 16, Scales::kNone, 1, kForXnnpack},
-    {format::NumberFormat::kInt8, 8, Scales::kRow, 32, kForXnnpack},
-    {format::NumberFormat::kInt4, 4, Scales::kGroup, 32, kMayBeSigned | kCalibrated | kForXnnpack},
-    {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32, kMayBeSigned | kCalibrated},
-    {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32, 0},
-    {format::NumberFormat::kBit1, 1, Scales::kGroupF16, 128, kTrained},
-    {format::NumberFormat::kBit2, 2, Scales::kGroupF16, 64, kTrained},
+static constexpr NumberFormatInfo kNumberFormatList[] = {
+    {{format::NumberFormat::kF32, 32, Scales::kNone, 1}, kForXnnpack, "f32"},
+    {{format::NumberFormat::kF16, 16, Scales::kNone, 1}, kForXnnpack, "f16"},
+    {{format::NumberFormat::kBf16, 16, Scales::kNone, 1}, kForXnnpack, "bf16"},
+    {{format::NumberFormat::kInt8, 8, Scales::kRow, 32}, kForXnnpack, "int8"},
+    {{format::NumberFormat::kInt4, 4, Scales::kGroup, 32},
+     kMayBeSigned | kCalibrated | kForXnnpack,
+     "int4"},
+    {{format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32}, kMayBeSigned | kCalibrated, "int4nl"},
+    {{format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32}, 0, "int8g32"},
+    {{format::NumberFormat::kBit1, 1, Scales::kGroupF16, 128}, kTrained, "bit1"},
+    {{format::NumberFormat::kBit2, 2, Scales::kGroupF16, 64}, kTrained, "bit2"},
 };
 
-// For people. Apart, for each kernel has a copy of the table above.
-static constexpr const char* kNumberFormatNames[] = {"f32",    "f16",     "bf16", "int8", "int4",
-                                                     "int4nl", "int8g32", "bit1", "bit2"};
-static_assert(std::size(kNumberFormatNames) == std::size(kNumberFormats));
+// The columns of the list, each an array of its own: each kernel has a copy of kNumberFormats, and
+// none of the others.
+template <typename Value>
+struct NumberFormatColumn {
+  Value of[std::size(kNumberFormatList)];
+};
+template <typename Value>
+[[nodiscard]] consteval NumberFormatColumn<Value> column_of(Value NumberFormatInfo::*member) {
+  NumberFormatColumn<Value> column = {};
+  for (size_t i = 0; i < std::size(kNumberFormatList); ++i) {
+    column.of[i] = kNumberFormatList[i].*member;
+  }
+  return column;
+}
+static constexpr auto kNumberFormats = column_of(&NumberFormatInfo::row);
+static constexpr auto kNumberFormatTraits = column_of(&NumberFormatInfo::traits);
+static constexpr auto kNumberFormatNames = column_of(&NumberFormatInfo::name);
 
 // What the codes -8..7 of kInt4Nl stand for, fitted as docs/quantization.md says. Rising, and zero
 // is code 0.
@@ -72,21 +92,21 @@ static_assert(int4_nl_values_hold());
 
 // A format's value is its place in the table, counted from 1.
 [[nodiscard]] consteval bool are_in_order() {
-  for (size_t i = 0; i < std::size(kNumberFormats); ++i) {
-    if (static_cast<size_t>(kNumberFormats[i].number_format) != i + 1) return false;
+  for (size_t i = 0; i < std::size(kNumberFormatList); ++i) {
+    if (static_cast<size_t>(kNumberFormatList[i].row.number_format) != i + 1) return false;
   }
   return true;
 }
 static_assert(are_in_order());
 
 [[nodiscard]] constexpr bool is_number_format(uint32_t value) {
-  return value >= 1 && value <= std::size(kNumberFormats);
+  return value >= 1 && value <= std::size(kNumberFormatList);
 }
 [[nodiscard]] static constexpr const NumberFormatRow& row_of(format::NumberFormat f) {
-  return kNumberFormats[static_cast<size_t>(f) - 1];
+  return kNumberFormats.of[static_cast<size_t>(f) - 1];
 }
 [[nodiscard]] static constexpr const char* number_format_name(format::NumberFormat f) {
-  return kNumberFormatNames[static_cast<size_t>(f) - 1];
+  return kNumberFormatNames.of[static_cast<size_t>(f) - 1];
 }
 // Whether weights of this format are integers with scales, multiplied by quantized activations.
 [[nodiscard]] static constexpr bool is_integer(format::NumberFormat f) {
@@ -95,7 +115,7 @@ static_assert(are_in_order());
 
 // Whether a scale is that of a row and group of inputs.
 [[nodiscard]] static constexpr bool has_group_scales(format::NumberFormat f) {
-  return row_of(f).scales == Scales::kGroup || row_of(f).scales == Scales::kGroupF16;
+  return row_of(f).scales >= Scales::kGroup;
 }
 
 [[nodiscard]] static constexpr bool has_f16_scales(format::NumberFormat f) {
@@ -109,7 +129,7 @@ static_assert(are_in_order());
 }
 
 [[nodiscard]] static constexpr bool has_trait(format::NumberFormat f, NumberTrait trait) {
-  return (row_of(f).traits & trait) != 0;
+  return (kNumberFormatTraits.of[static_cast<size_t>(f) - 1] & trait) != 0;
 }
 [[nodiscard]] static constexpr bool may_be_signed(format::NumberFormat f) {
   return has_trait(f, kMayBeSigned);
@@ -173,7 +193,7 @@ inline constexpr uint16_t kLargestGroup = 128;
     if (f.group_size < kSmallestGroup || f.group_size > kLargestGroup) return false;
     if ((f.group_size & (f.group_size - 1)) != 0) return false;
   }
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     size_t n = 0;
     for (const MatrixFormat& f : kMatrixFormats) n += f.number_format == row.number_format;
     if (n == 0) return false;

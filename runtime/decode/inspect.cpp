@@ -29,7 +29,7 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_INT8G32 == static_cast<int>(format::NumberFormat::kInt8G32) &&
               CRIA_BIT1 == static_cast<int>(format::NumberFormat::kBit1) &&
               CRIA_BIT2 == static_cast<int>(format::NumberFormat::kBit2) &&
-              CRIA_BIT2 == std::size(kNumberFormats));
+              CRIA_BIT2 == std::size(kNumberFormatList));
 static_assert(CRIA_POOLING_LAST == static_cast<int>(format::Pooling::kLast) &&
               CRIA_POOLING_MEAN == static_cast<int>(format::Pooling::kMean) &&
               CRIA_POOLING_FIRST == static_cast<int>(format::Pooling::kFirst));

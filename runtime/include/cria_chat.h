@@ -196,7 +196,7 @@ void cria_chat_abandon(cria_chat* chat);
  *
  * To save the same bytes, whatever was read ahead, said or forgotten before:
  *   1. call this until n_read is 0;
- *   2. call cria_chat_keep of all messages, which takes back what was read after the last answer;
+ *   2. call cria_chat_keep of all messages, which takes back what was read for the next question;
  *   3. call cria_chat_save.
  * Without the first two the bytes may differ where the conversation has to be read again. They may
  * differ, too, where the newest message is a question.

@@ -199,7 +199,7 @@ union Product {
   MatmulF32 floats;  // of all others
 };
 struct Products {
-  Product of[std::size(kNumberFormats)];
+  Product of[std::size(kNumberFormatList)];
 };
 
 // Static, as what files of several ISAs include must be (runtime/kernels/overrides.h).

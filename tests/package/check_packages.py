@@ -18,7 +18,9 @@ SECONDS = 300
 SKIP = 77
 SERVICE = "usr/lib/systemd/system/cria-serve.service"
 MOST_EXPOSURE = 20  # tenths, as systemd-analyze security counts
-# Of examples/two_conversations.
+# In libcria-dev.
+EXAMPLES = {"minimal": ("minimal.c", "model.S"), "two_conversations": ("two_conversations.c",)}
+# Of two_conversations.
 TWO_PROMPTS = ("Once upon a time the llama", "Once upon a time there was a fox")
 
 
@@ -41,6 +43,7 @@ def contents(triplet, is_static, libraries):
                    f"{lib}/cmake/cria/cria-config-version.cmake"}
     development |= {f"{lib}/cria/lib{name}.a" for name in libraries}
     development |= {f"{doc}/libcria-dev/{name}" for name in ("embedding.md", "copyright", "changelog.gz")}
+    development |= {f"{doc}/libcria-dev/examples/{name}/{source}" for name, sources in EXAMPLES.items() for source in sources}
     module = {f"usr/lib/python3/dist-packages/cria/{path.name}" for path in (SOURCE / "python/cria").iterdir() if path.is_file()}
     module |= {f"{doc}/python3-cria/{name}" for name in ("python.md", "copyright", "changelog.gz")}
     module |= {f"{doc}/python3-cria/examples/{path.name}" for path in (SOURCE / "examples/python").glob("*.py")}
@@ -190,20 +193,20 @@ def check_library(root, triplet, compiler, emulator, folder):
         return output([*emulator, root / "usr/bin/cria", "run", model, "-p", prompt, "-n", "24", "--greedy", "--no-echo",
                        "--backend", "exact", "--threads", "1"])
 
-    def example(name, sources, *options):
+    def example(name, *options):
         program = folder / name
         output([compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *options,
-                *(SOURCE / "examples" / name / source for source in sources), "-o", program,
+                *(root / "usr/share/doc/libcria-dev/examples" / name / source for source in EXAMPLES[name]), "-o", program,
                 *flags(*(("--static",) if "-static" in options else ()))])
         return program
 
-    minimal = example("minimal", ("minimal.c", "model.S"), "-static", f'-DMINIMAL_MODEL="{model}"')
+    minimal = example("minimal", "-static", f'-DMINIMAL_MODEL="{model}"')
     same("minimal", output([*emulator, minimal]), said("Once upon a time"))
     wanted = "".join(f"{prompt}:{said(prompt)}" for prompt in TWO_PROMPTS)
-    two = example("two_conversations", ("two_conversations.c",), "-static")
+    two = example("two_conversations", "-static")
     text = output([*emulator, two, model])
     same("two_conversations", text, wanted)
-    two = example("two_conversations", ("two_conversations.c",))
+    two = example("two_conversations")
     loader = [*emulator, "-L", f"/usr/{triplet}", "-E", f"LD_LIBRARY_PATH={libraries}"] if emulator else []
     same("two_conversations with libcria.so.0", output([*loader, two, model], env={**os.environ, "LD_LIBRARY_PATH": str(libraries)}),
          wanted)

@@ -164,7 +164,7 @@ namespace {
 
 consteval Products scalar_products() {
   Products products = {};
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     Product& product = products.of[place_of(row.number_format)];
     product = is_integer(row.number_format) ? Product{.codes = matmul_codes_scalar}
                                             : Product{.floats = matmul_floats_scalar};

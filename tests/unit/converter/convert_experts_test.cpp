@@ -93,7 +93,7 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
   const std::pair<TensorRole, TensorRole> roles[] = {{TensorRole::kExpertGate, TensorRole::kGate},
                                                      {TensorRole::kExpertUp, TensorRole::kUp},
                                                      {TensorRole::kExpertDown, TensorRole::kDown}};
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     if (is_trained_bits(row.number_format)) continue;  // nothing is rounded to these
     SCOPED_TRACE(number_format_name(row.number_format));
     weights_ = row.number_format;

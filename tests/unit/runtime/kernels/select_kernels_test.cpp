@@ -9,7 +9,7 @@ namespace {
 
 std::vector<MatmulQ8> integer_products(const Kernels& table) {
   std::vector<MatmulQ8> products;
-  for (const NumberFormatRow& row : kNumberFormats) {
+  for (const NumberFormatRow& row : kNumberFormats.of) {
     if (is_integer(row.number_format))
       products.push_back(table.products.of[place_of(row.number_format)].codes);
   }
@@ -50,7 +50,7 @@ TEST(SelectKernels, GiveEachFormatAProductOnEveryIsa) {
   for (const IsaEntry& isa : kIsaList) {
     if ((built_isas() & isa.bit) == 0) continue;
     const Kernels table = selected(isa.bit);
-    for (const NumberFormatRow& row : kNumberFormats) {
+    for (const NumberFormatRow& row : kNumberFormats.of) {
       const Product product = table.products.of[place_of(row.number_format)];
       const bool is_there =
           is_integer(row.number_format) ? product.codes != nullptr : product.floats != nullptr;
