@@ -159,10 +159,11 @@ Status keep(cria_chat* c, uint32_t n) {
   const bool takes_ahead_back = n == c->n_messages && n == c->n_in_context;
   keep_messages(c, n);
   if (c->n_in_context == 0) return Status::kOk;
-  // Exchanges are dropped from where the answer ends. Where they are not, what closes the answer
-  // stays read: a window or blocks that went on further might not come back to before it.
+  // Exchanges are dropped from where the answer ends. Where they are read again instead, what
+  // closes it stays read: whether a window can come back to before that depends on what was said.
   const uint32_t end =
       takes_ahead_back && !c->rereads ? behind_answer(*c, all_said(*c)) : c->n_said;
+  // Where the window of attention has gone on, or blocks have no snapshot, they stay.
   if (n_held(*c, end) == end && can_follow(*c->session, end)) cut(c->session, end);
   return Status::kOk;
 }
