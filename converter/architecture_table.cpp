@@ -44,8 +44,11 @@ constexpr std::string_view kDeepseekKeys[] = {
 constexpr std::string_view kMiniCpmKeys[] = {"scale_emb", "scale_depth", "dim_model_base"};
 constexpr std::string_view kMinistral3Keys[] = {"llama_4_scaling_beta"};
 constexpr std::string_view kPatternKeys[] = {"sliding_window_pattern"};
-constexpr std::string_view kGemmaKeys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
-                                           "attn_logit_softcapping", "final_logit_softcapping"};
+constexpr std::string_view kGemma2Keys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
+                                            "attn_logit_softcapping", "final_logit_softcapping"};
+// Its class has attn_logit_softcapping too, and reads it not.
+constexpr std::string_view kGemma3Keys[] = {"sliding_window_pattern", "query_pre_attn_scalar",
+                                            "final_logit_softcapping"};
 constexpr std::string_view kGemma4Keys[] = {"final_logit_softcapping", "num_experts",
                                             "num_experts_per_tok", "moe_intermediate_size",
                                             "use_bidirectional_attention"};
@@ -271,6 +274,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .examples = "Ministral 3 3B, 8B and 14B",
      .own_keys = kMinistral3Keys,
      .window = WindowKeys::kWindow,
+     .must_scale = true,
      .max_context = 262144,
      .n_kv_heads = 8,
      .head_dim = 128,
@@ -344,7 +348,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .names = TensorNames::kNormsAround,
      .flags = kNormsAround,
      .flags_by_keys = kAttentionBiases,
-     .own_keys = kGemmaKeys,
+     .own_keys = kGemma2Keys,
      .window = WindowKeys::kEven,
      .scales_by_width = true,
      .norms_add_one = true,
@@ -354,6 +358,8 @@ constexpr ArchitectureRow kArchitectures[] = {
      .n_kv_heads = 4,
      .head_dim = 256,
      .sliding_window = 4096,
+     .score_cap = 50,
+     .logits_cap = 30,
      .is_tied = true},
     {.class_name = "Gemma3ForCausalLM",
      .model_type = "gemma3_text",
@@ -364,7 +370,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .flags = kNormsAround | format::flag::kHeadNorms,
      .flags_by_keys = kAttentionBiases,
      .other_keys = kPatternKey,
-     .own_keys = kGemmaKeys,
+     .own_keys = kGemma3Keys,
      .window = WindowKeys::kPeriod,
      .window_rope = WindowRope::kOwn,
      .scales_by_width = true,

@@ -107,6 +107,7 @@ struct ArchitectureRow {
   // The last part of each head's pairs stands still, but in layers with a window.
   bool is_proportional = false;
   bool yarn_means_longrope = false;  // as "su" does: names of old files
+  bool must_scale = false;           // it must say how positions are scaled
   bool is_hybrid = false;            // it must say which layers attend and how many experts are
   bool has_pairs = false;            // rows that rotate together are one beside the other
   bool has_convolutions = false;     // layers that are no attention, as layer_types says
@@ -129,6 +130,8 @@ struct ArchitectureRow {
   uint32_t original_context = 0;  // 0: max_context
   double rms_epsilon = 1e-6;
   double rope_theta = 10000;
+  double score_cap = 0;   // 0: none
+  double logits_cap = 0;  // 0: none
   bool is_tied = false;
 
   [[nodiscard]] bool has_key(std::string_view key) const {

@@ -68,10 +68,8 @@ constexpr const char* kForeignKeys[] = {
 void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
     if (!row.has_key(key) && config.is_on(key)) {
-      config.refuse(key,
-                    "belongs to an architecture that is not supported"
-                    "; " +
-                        supported_architectures());
+      config.refuse(
+          key, "is not supported for " + std::string(row.name) + "; " + supported_architectures());
     }
   }
   if (!config.boolean("is_causal").value_or(true)) {
@@ -150,9 +148,12 @@ float read_positive(const JsonObject& config, const char* key, double otherwise)
   return static_cast<float>(positive(config, key, config.number(key).value_or(otherwise)));
 }
 
-// 0: there is no such key, or it says none.
-float read_cap(const JsonObject& config, const ArchitectureRow& row, const char* key) {
-  return row.has_key(key) && config.has(key) ? read_positive(config, key, 0) : 0;
+// otherwise: where the config is silent. 0: there is no cap, as null says.
+float read_cap(const JsonObject& config, const ArchitectureRow& row, const char* key,
+               double otherwise) {
+  if (!row.has_key(key)) return 0;
+  if (!config.contains(key)) return static_cast<float>(otherwise);
+  return config.has(key) ? read_positive(config, key, 0) : 0;
 }
 
 // Multipliers of the embedding, of what layers add and of logits, as each family says them.
@@ -200,9 +201,9 @@ void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelSca
   if (row.mixer == format::Mixer::kAttention) kind->inner_epsilon = model->norm_epsilon;
   read_multipliers(config, row, model);
   kind->score_multiplier = read_score_multiplier(config, row, *kind);
-  kind->qkv_clip = read_cap(config, row, kClip);
-  kind->score_cap = read_cap(config, row, kScoreCap);
-  model->logits_cap = read_cap(config, row, kLogitsCap);
+  kind->qkv_clip = read_cap(config, row, kClip, 0);
+  kind->score_cap = read_cap(config, row, kScoreCap, row.score_cap);
+  model->logits_cap = read_cap(config, row, kLogitsCap, row.logits_cap);
   const QueryGrowth growth = read_query_growth(config, row, model->max_context);
   kind->query_growth = growth.growth;
   kind->query_growth_period = growth.period;

@@ -62,7 +62,7 @@ constexpr ExpertsRow kRows[] = {
      Dense::kListed},
     {Architecture::kQwen3Moe, kExpertWidth, 768, 128, 8, Normalized::kWithKey, Shared::kNone, 0,
      Dense::kListed},
-    {Architecture::kGraniteHybrid, kOnlyWidth, 0, 0, 8, Normalized::kAlways, Shared::kAsDense},
+    {Architecture::kGraniteHybrid, kOnlyWidth, 0, 0, 2, Normalized::kAlways, Shared::kAsDense},
     {Architecture::kQwen35Moe, kExpertWidth, 512, 256, 8, Normalized::kAlways, Shared::kGated, 512},
     {Architecture::kQwen3Next, kExpertWidth, 512, 512, 10, Normalized::kUnlessKey, Shared::kGated,
      512, Dense::kListed},

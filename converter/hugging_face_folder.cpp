@@ -82,12 +82,12 @@ void take_text_model(Json* values, ConfigFiles* files) {
     return;
   }
   Json text = (*values)[kText];
-  (void)JsonObject(text, files->where + ": " + kText);
+  const JsonObject said(text, files->where + ": " + kText);
   for (const auto& [key, value] : text.items()) {
     files->key_names.emplace(key, std::string(kText) + "." + key);
   }
   for (const char* const key : {"bos_token_id", "eos_token_id", "tie_word_embeddings"}) {
-    if (config.has(key) && !text.contains(key)) text[key] = (*values)[key];
+    if (config.has(key) && !said.has(key)) text[key] = (*values)[key];
   }
   *values = std::move(text);
 }

@@ -1,6 +1,7 @@
 #include "converter/layer_kinds.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -95,9 +96,18 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
   return windows;
 }
 
-// Of each so many layers the last has no window.
+// Of each so many layers the last has no window: as a number, or as "LLLG" (local, global).
 uint32_t read_period(const JsonObject& config, const ArchitectureRow& row) {
   constexpr const char* kPattern = "sliding_window_pattern";
+  const Json* const said = config.find(kPattern);
+  if (said != nullptr && said->is_string()) {
+    const std::string letters = *config.text(kPattern);
+    const size_t last = letters.find_first_not_of('L');
+    if (last == std::string::npos || letters.substr(last) != "G" || last >= format::kMaxLayers) {
+      config.refuse(kPattern, "must be a number, or letters L and at their end one G");
+    }
+    return static_cast<uint32_t>(letters.size());
+  }
   const uint32_t period = config.count(kPattern).value_or(row.window_period);
   if (period == 0) config.refuse(kPattern, "must be above zero");
   return period;

@@ -39,7 +39,7 @@ std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& n
     return ", which its config asks for; check that the config is this model's, or save the model "
            "with transformers (save_pretrained)";
   }
-  return ": it is incomplete, download it again";
+  return ": its download is incomplete, or its config is another model's";
 }
 
 [[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,
@@ -47,8 +47,9 @@ std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& n
   const bool output_layer = spec.role == TensorRole::kLmHead;
   refuse(checkpoint.path().string() + ": the checkpoint has no tensor " +
          checkpoint.name_in_files(name) +
-         (output_layer ? ", and config.json does not set tie_word_embeddings"
-                       : reason_of_missing(checkpoint, name)));
+         (output_layer
+              ? ", and its config (text_config, where it has one) does not set tie_word_embeddings"
+              : reason_of_missing(checkpoint, name)));
 }
 
 void check_source(const SourceTensor& source, const std::vector<uint64_t>& wanted) {

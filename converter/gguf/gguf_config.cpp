@@ -167,8 +167,7 @@ class ConfigWriter {
     if (is_granite() && !metadata_.boolean(has_rope).value_or(true)) {
       config_["position_embedding_type"] = "nope";
     }
-    const uint32_t window = metadata_.count(named("sliding_window", kWindow)).value_or(0);
-    config_["sliding_window"] = window == 0 ? Json() : Json(window);
+    add_window();
     add_pattern();
     ConfigFiles files;
     if (architecture_.id == format::Architecture::kGemma4) {
@@ -408,7 +407,10 @@ class ConfigWriter {
       copy_count(kSharedWidth);
       return add_deepseek_experts();
     }
-    if (other_mixer() == format::Mixer::kStateSpace) return;
+    if (other_mixer() == format::Mixer::kStateSpace) {
+      if (config_["num_experts"] != 0U) (void)metadata_.required_count(key("expert_used_count"));
+      return;
+    }
     copy_count(kSharedWidth);
     if (!has_key("num_experts")) return;
     const uint32_t n_chosen = metadata_.required_count(key("expert_used_count"));
@@ -449,6 +451,13 @@ class ConfigWriter {
       metadata_.refuse(score_key, std::to_string(score) + " is not supported");
     }
     if (score != 0) config_["scoring_func"] = kScores[score];
+  }
+
+  // Where the file is silent no layer has one; but a Gemma 2 has its class's, for llama.cpp too.
+  void add_window() {
+    const std::optional<uint32_t> window = metadata_.count(named("sliding_window", kWindow));
+    if (!window && architecture_.id == format::Architecture::kGemma2) return;
+    config_["sliding_window"] = window.value_or(0) == 0 ? Json() : Json(*window);
   }
 
   // Which layers have a window: true or false for each, or each so many layers one without.
@@ -552,6 +561,7 @@ class ConfigWriter {
       metadata_.refuse(key(kLogMultiplier), "is not supported without yarn");
     }
     if (type == "none") {
+      if (architecture_.row().must_scale) config_["rope_scaling"] = {{"rope_type", "default"}};
       add_old_factor();
       return;
     }

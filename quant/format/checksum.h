@@ -28,4 +28,15 @@ class Xxh64 {
 // XXH64 of one span.
 [[nodiscard]] uint64_t xxh64(const void* data, size_t n_bytes);
 
+// XXH64 of a header without padding, with zero for its own member checksum, and of the bytes
+// [behind, behind + n_bytes) that follow it.
+template <typename Header>
+[[nodiscard]] uint64_t sealed_xxh64(Header header, const void* behind, size_t n_bytes) {
+  header.checksum = 0;
+  Xxh64 hash;
+  hash.update(&header, sizeof header);
+  hash.update(behind, n_bytes);
+  return hash.digest();
+}
+
 }  // namespace cria

@@ -12,12 +12,12 @@
 namespace cria {
 namespace {
 
-constexpr uint64_t kSavedMagic = 0x3274616863616972;  // "riachat2"
+constexpr uint64_t kSavedMagic = 0x3374616863616972;  // "riachat3"
 
 // Followed by messages, text, the tokens of said that the session lacks, and its state.
 struct SavedHeader {
   uint64_t magic;
-  uint64_t checksum;  // XXH64 of what lies between the header and the state, which has its own
+  uint64_t checksum;  // XXH64 of all but the state, which has its own, with zero here
   uint32_t n_messages;
   uint32_t n_text;
   uint32_t n_in_context;
@@ -73,7 +73,7 @@ Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
   }
   put(c.memory.text, c.n_text);
   put(c.memory.said + session.position, h.n_unread * sizeof(uint32_t));
-  h.checksum = xxh64(out + sizeof h, body_bytes(h));
+  h.checksum = sealed_xxh64(h, out + sizeof h, body_bytes(h));
   std::memcpy(out, &h, sizeof h);
   return from_public(cria_state_save(&session, p, n_bytes - static_cast<size_t>(p - out)));
 }
@@ -151,8 +151,9 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
   const uint8_t* state = unread + h.n_unread * sizeof(uint32_t);
   const size_t state_bytes = n_bytes - static_cast<size_t>(state - saved);
   const uint64_t n_said = uint64_t{positions_of_state(state, state_bytes)} + h.n_unread;
-  if (xxh64(messages, body_bytes(h)) != h.checksum || !messages_hold(h, messages, n_said) ||
-      !tokens_hold(*c, unread, h.n_unread) || (is_alike && !unread_holds(*c, unread, h.n_unread))) {
+  if (sealed_xxh64(h, messages, body_bytes(h)) != h.checksum ||
+      !messages_hold(h, messages, n_said) || !tokens_hold(*c, unread, h.n_unread) ||
+      (is_alike && !unread_holds(*c, unread, h.n_unread))) {
     return Status::kBadState;
   }
   if (h.n_in_context > 0 && n_said > n_most_said(*c)) return Status::kContextFull;

@@ -11,12 +11,12 @@
 namespace cria {
 namespace {
 
-constexpr uint64_t kStateMagic = 0x3265746174737263;  // "crstate2"
+constexpr uint64_t kStateMagic = 0x3365746174737263;  // "crstate3"
 
 struct StateHeader {
   uint64_t magic;
   uint64_t fingerprint;  // of the model file
-  uint64_t checksum;     // XXH64 of everything after the header
+  uint64_t checksum;     // XXH64 of the state, with zero here
   uint64_t random_state;
   uint32_t kv_format;
   uint32_t position;
@@ -140,7 +140,8 @@ Status save(const cria_session& s, uint32_t position, uint8_t* out, size_t n_byt
   header.position = position;
   header.has_logits = has_logits ? 1 : 0;
   header.long_rope = long_rope(s);
-  header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
+  header.checksum =
+      sealed_xxh64(header, out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
   std::memcpy(out, &header, sizeof header);
   return Status::kOk;
 }
@@ -186,7 +187,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   const bool has_logits = header.has_logits != 0;
   if (has_logits && header.position == 0) return Status::kBadState;
   if (n_bytes != state_bytes(*s, header.position, has_logits) ||
-      xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
+      sealed_xxh64(header, state + sizeof header, n_bytes - sizeof header) != header.checksum) {
     return Status::kBadState;
   }
   const uint8_t* p = state + sizeof header;

@@ -761,7 +761,7 @@ cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t
  * an original_context. The size of a state depends on the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
- * checksum it checks that a session can have saved the state:
+ * checksum, which is of the whole state, it checks that a session can have saved it:
  *   - tokens are in the vocabulary
  *   - no code of an int8 cache is -128
  *   - no scale is negative, infinite or not a number

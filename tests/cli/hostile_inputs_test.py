@@ -210,7 +210,8 @@ class ChatFiles(Base):
             self.assertIn(word, said)
 
     def rebuilt(self, fields, body, state):
-        return self.HEADER.pack(fields[0], xxh64(body), *fields[2:]) + body + state
+        checksum = xxh64(self.HEADER.pack(fields[0], 0, *fields[2:]) + body)
+        return self.HEADER.pack(fields[0], checksum, *fields[2:]) + body + state
 
     def test_counts_and_sums_that_do_not_hold_are_refused(self):
         data = self.save()
@@ -229,9 +230,9 @@ class ChatFiles(Base):
             changed = list(fields)
             changed[index] = value
             self.assert_refused(self.rebuilt(changed, body, state))
-        for magic in (b"riachat1", b"criachat", bytes(8)):
+        for magic in (b"riachat1", b"riachat2", b"criachat", bytes(8)):
             self.assert_refused(self.rebuilt([magic, *fields[1:]], body, state))
-        for at in range(self.HEADER.size, self.HEADER.size + len(body), 5):
+        for at in (*range(self.HEADER.size), *range(self.HEADER.size, self.HEADER.size + len(body), 5)):
             self.assert_refused(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
         for length in (0, 7, self.HEADER.size - 1, self.HEADER.size, len(data) - len(state), len(data) - 1):
             self.assert_refused(data[:length])
@@ -275,7 +276,8 @@ class ChatFiles(Base):
             changed = bytearray(state)
             struct.pack_into("<I", changed, at, 2048)
             self.assert_refused(self.rebuilt(list(fields), body, bytes(changed)))
-            struct.pack_into("<Q", changed, self.STATE_CHECKSUM, xxh64(bytes(changed[self.STATE_HEADER:])))
+            struct.pack_into("<Q", changed, self.STATE_CHECKSUM, 0)
+            struct.pack_into("<Q", changed, self.STATE_CHECKSUM, xxh64(bytes(changed)))
             self.assert_refused(self.rebuilt(list(fields), body, bytes(changed)))
 
     def test_what_is_no_file_or_too_large_is_refused_without_reading(self):

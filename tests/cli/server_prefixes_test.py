@@ -226,7 +226,7 @@ class Prefixes(unittest.TestCase):
         self.states.mkdir()
         names = [self.states / f"prefix-{i:016x}.state" for i in range(6)]
         secret = self.folder / "secret"
-        secret.write_bytes(b"criaprm2" + bytes(1000))
+        secret.write_bytes(b"criaprm3" + bytes(1000))
         names[0].symlink_to(secret)
         names[1].write_bytes(b"")
         os.mkfifo(names[2])
@@ -240,7 +240,7 @@ class Prefixes(unittest.TestCase):
             self.wait_for_states(7)
             server.stop()
             self.assertEqual(sum("left in place" in line for line in server.log), 1, server.log)
-        self.assertEqual(secret.read_bytes(), b"criaprm2" + bytes(1000))
+        self.assertEqual(secret.read_bytes(), b"criaprm3" + bytes(1000))
         self.assertEqual((self.states / "notes.txt").read_text(), "mine")
 
     def test_how_far_the_reading_is_is_told(self):

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "quant/format/checksum.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/chat_trial.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/sealed.h"
 
 namespace cria::fuzz {
 namespace {
@@ -19,7 +19,6 @@ namespace {
 // The header of runtime/chat/chat_state.cpp: magic, checksum, then counts of messages, bytes of
 // text, messages in the context and pending tokens; how it thinks.
 constexpr size_t kHeaderBytes = 40;
-constexpr size_t kChecksumOffset = 8;
 constexpr size_t kCountsOffset = 16;
 constexpr uint64_t kMessageBytes = 16;
 
@@ -30,8 +29,7 @@ void mend(Bytes* file) {
   const uint64_t body =
       kMessageBytes * counts[0] + counts[1] + sizeof(uint32_t) * uint64_t{counts[3]};
   if (body > file->size() - kHeaderBytes) return;
-  const uint64_t hash = xxh64(file->data() + kHeaderBytes, static_cast<size_t>(body));
-  std::memcpy(file->data() + kChecksumOffset, &hash, sizeof hash);
+  test::seal(file, test::kChatChecksum, kHeaderBytes + static_cast<size_t>(body));
 }
 
 class SavedChat {

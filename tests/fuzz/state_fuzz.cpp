@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "quant/format/checksum.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"
 #include "tests/support/sampling_of.h"
+#include "tests/support/sealed.h"
 #include "tests/support/test_session.h"
 
 namespace cria::fuzz {
@@ -21,7 +21,6 @@ namespace {
 
 constexpr size_t kKvFormats = 3;
 constexpr size_t kHeaderBytes = 48;  // runtime/decode/state.cpp
-constexpr size_t kChecksumOffset = 16;
 
 // A session and a state of its.
 class SavedSession {
@@ -60,9 +59,7 @@ SavedSession* session_for(uint8_t base, cria_kv_format kv_format) {
 }
 
 void mend(Bytes* state) {
-  if (state->size() < kHeaderBytes) return;
-  const uint64_t sum = xxh64(state->data() + kHeaderBytes, state->size() - kHeaderBytes);
-  std::memcpy(state->data() + kChecksumOffset, &sum, sizeof sum);
+  if (state->size() >= kHeaderBytes) test::seal(state, test::kStateChecksum, state->size());
 }
 
 }  // namespace

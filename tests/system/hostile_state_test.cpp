@@ -2,13 +2,14 @@
 // does no harm.
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 
-#include "quant/format/checksum.h"
 #include "tests/support/sampling_of.h"
+#include "tests/support/sealed.h"
 #include "tests/support/seeds.h"
 #include "tests/support/test_session.h"
 #include "tests/system/tiny_chat_model.h"
@@ -20,7 +21,6 @@ using test::TestSession;
 
 // The header of a state (runtime/decode/state.cpp).
 constexpr size_t kHeaderBytes = 48;
-constexpr size_t kChecksumPlace = 16;
 constexpr size_t kRandomPlace = 24;
 constexpr size_t kPositionPlace = 36;
 constexpr size_t kLogitsPlace = 40;
@@ -56,7 +56,7 @@ void put(std::vector<uint8_t>* state, size_t place, Value value) {
 }
 
 cria_status load(TestSession* session, std::vector<uint8_t>* state) {
-  put(state, kChecksumPlace, xxh64(state->data() + kHeaderBytes, state->size() - kHeaderBytes));
+  test::seal(state, test::kStateChecksum, state->size());
   // At an odd address: the bytes are the caller's.
   std::vector<uint8_t> shifted(state->size() + 1);
   std::memcpy(shifted.data() + 1, state->data(), state->size());
@@ -122,6 +122,17 @@ TEST(HostileState, WhatNoSessionSavesIsRefusedAndChangesNothing) {
   std::vector<uint8_t> now(cria_state_size(session.session()));
   ASSERT_EQ(cria_state_save(session.session(), now.data(), now.size()), CRIA_OK);
   EXPECT_EQ(now, good);
+}
+
+TEST(HostileState, NoBitOfTheHeaderIsTakenOnTrust) {
+  TestSession session(source(), config_with(CRIA_KV_INT8));
+  const std::vector<uint8_t> good = saved(&session);
+  for (size_t bit = 0; bit < CHAR_BIT * kHeaderBytes; ++bit) {
+    std::vector<uint8_t> state = good;
+    state[bit / CHAR_BIT] ^= static_cast<uint8_t>(1u << bit % CHAR_BIT);
+    EXPECT_NE(cria_state_load(session.session(), state.data(), state.size()), CRIA_OK) << bit;
+  }
+  EXPECT_EQ(cria_state_load(session.session(), good.data(), good.size()), CRIA_OK);
 }
 
 // Of 4-bit values every code stands for something; scales are of either sign, and finite.

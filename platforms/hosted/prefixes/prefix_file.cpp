@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are written as they are");
 
 constexpr std::string_view kMagicOfAll = "criaprm";  // of every version
-constexpr std::string_view kMagic = "criaprm2";
+constexpr std::string_view kMagic = "criaprm3";
 constexpr size_t kTermsBytes = 112;
 constexpr size_t kPartBytes = size_t{1} << 20;
 

@@ -1,7 +1,7 @@
 // The file that keeps the state of a prefix, so that a model need not read its tokens again:
 //
 //   offset       bytes
-//   0            112     "criaprm2", then what decides the state's bits as text, then zeros
+//   0            112     "criaprm3", then what decides the state's bits as text, then zeros
 //   112          8       bytes of the state
 //   120          8       n, tokens of the prefix
 //   128          4 n     the tokens

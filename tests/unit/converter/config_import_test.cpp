@@ -324,7 +324,7 @@ TEST_F(ConfigImport, WhatIsNotReadIsNamedWithTheListOfWhatIs) {
   become("LlamaForCausalLM", "llama");
   refuses_value("num_local_experts", 8);
   config_["num_local_experts"] = 8;
-  refuses({"num_local_experts belongs to an architecture", list});
+  refuses({"num_local_experts is not supported for Llama", list});
   config_.erase("num_local_experts");
   config_["layer_types"] =
       std::vector<std::string>(config_["num_hidden_layers"].get<size_t>(), "mamba");

@@ -266,8 +266,8 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   expect_refused(writer, {"attention.causal is false"});
   writer = tiny_gguf();
   writer.put_count("llama.expert_used_count", 2);
-  expect_refused(writer,
-                 {"llama.expert_used_count belongs", "this converter reads Llama, Mistral"});
+  expect_refused(writer, {"llama.expert_used_count is not supported for Llama",
+                          "this converter reads Llama, Mistral"});
   writer = tiny_gguf();
   writer.put_number("llama.final_logit_softcapping", 30.0f);
   expect_refused(writer, {"final_logit_softcapping is not supported"});

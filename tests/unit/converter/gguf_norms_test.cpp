@@ -33,8 +33,10 @@ void put_layer(bool has_norms_before, uint64_t head_norm, Pair* pair) {
               std::string("attn_") + name + ".weight", {width, kWidth});
   }
   pair->put("self_attn.o_proj.weight", "attn_output.weight", {kWidth, width});
-  pair->put("self_attn.q_norm.weight", "attn_q_norm.weight", {head_norm});
-  pair->put("self_attn.k_norm.weight", "attn_k_norm.weight", {head_norm});
+  if (head_norm != 0) {
+    pair->put("self_attn.q_norm.weight", "attn_q_norm.weight", {head_norm});
+    pair->put("self_attn.k_norm.weight", "attn_k_norm.weight", {head_norm});
+  }
   pair->put("post_attention_layernorm.weight", "post_attention_norm.weight", {kWidth});
   pair->put("post_feedforward_layernorm.weight", "post_ffw_norm.weight", {kWidth});
   if (has_norms_before) {
@@ -62,7 +64,6 @@ Pair family(const char* class_name, const char* model_type, const std::string& a
   pair.count("attention.head_count_kv", "num_key_value_heads", kHeads);
   pair.count("attention.key_length", "head_dim", kHead);
   pair.gguf.put_count(architecture + ".attention.value_length", kHead);
-  pair.count("attention.sliding_window", "sliding_window", kWindow);
   pair.put_named("model.embed_tokens.weight", "token_embd.weight", {kVocab, kWidth});
   pair.put_named("model.norm.weight", "output_norm.weight", {kWidth});
   pair.put_named("lm_head.weight", "output.weight", {kVocab, kWidth});
@@ -74,22 +75,46 @@ Pair family(const char* class_name, const char* model_type, const std::string& a
   return pair;
 }
 
-Pair gemma3() {
-  Pair pair = family("Gemma3ForCausalLM", "gemma3_text", "gemma3", 7, true, kHead);
+Pair gemma(const char* class_name, const char* model_type, const char* architecture,
+           uint32_t n_layers, uint64_t head_norm) {
+  Pair pair = family(class_name, model_type, architecture, n_layers, true, head_norm);
   for (GgufTestTensor& tensor : pair.gguf.tensors) {
     if (tensor.name.ends_with("norm.weight")) add_one(&tensor);
   }
+  pair.folder.config["query_pre_attn_scalar"] = std::to_string(kHead);
+  return pair;
+}
+
+// Neither says a window or a cap.
+Pair gemma2() { return gemma("Gemma2ForCausalLM", "gemma2", "gemma2", 2, 0); }
+
+Pair gemma3() {
+  Pair pair = gemma("Gemma3ForCausalLM", "gemma3_text", "gemma3", 7, kHead);
+  pair.count("attention.sliding_window", "sliding_window", kWindow);
   pair.gguf.put_number("gemma3.rope.freq_base", 1e6F);
   pair.folder.config["rope_theta"] = "1e6";
-  pair.folder.config["query_pre_attn_scalar"] = std::to_string(kHead);
   return pair;
 }
 
 Pair olmo3() {
   Pair pair = family("Olmo3ForCausalLM", "olmo3", "olmo2", 4, false, uint64_t{kHeads} * kHead);
+  pair.count("attention.sliding_window", "sliding_window", kWindow);
   pair.gguf.put_number("olmo2.rope.freq_base", 1e4F);
   pair.folder.config["rope_theta"] = "1e4";
   return pair;
+}
+
+TEST(GgufNorms, AGemma2sSilenceMeansWhatItsClassHas) {
+  gemma2().expect_same();
+  Pair said = gemma2();
+  said.gguf.put_number("gemma2.attn_logit_softcapping", 50);
+  said.gguf.put_number("gemma2.final_logit_softcapping", 30);
+  said.gguf.put_count("gemma2.attention.sliding_window", 4096);
+  said.expect_same();
+  Pair without = gemma2();
+  without.gguf.put_count("gemma2.attention.sliding_window", 0);
+  without.folder.config["sliding_window"] = "null";
+  without.expect_same();
 }
 
 TEST(GgufNorms, AGemma3IsItsFolder) {

@@ -227,6 +227,9 @@ TEST(GgufStates, OfGraniteAreHeldToTheirKeys) {
   granite(false, {".ssm.state_size", 14}).refuses({"ssm_in.weight", "has shape"});
   granite(false, {}, {0, 2, 1}).refuses({"granitehybrid.attention.head_count_kv"});
   granite(false, {}, {0, 2}).refuses({"granitehybrid.attention.head_count_kv", "2 layers"});
+  Pair silent = granite(false);
+  silent.gguf.put_count("granitehybrid.expert_count", kExperts);
+  silent.refuses({"granitehybrid.expert_used_count is missing"});
 }
 
 // Qwen3-Next and Qwen3.5 -------------------------------------------------------------------------

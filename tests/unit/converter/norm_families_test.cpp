@@ -32,7 +32,8 @@ TEST_F(NormFamilies, AGemma2SaysNothingAndIsOne) {
   EXPECT_EQ(k.activation, 2);
   EXPECT_EQ(k.key_dim, 256);
   EXPECT_EQ(k.score_multiplier, 1.0F / 16);
-  EXPECT_EQ(k.score_cap, 0.0F);
+  EXPECT_EQ(k.score_cap, 50.0F);
+  EXPECT_EQ(imported.config.model.logits_cap, 30.0F);
   EXPECT_TRUE(has(0, flag::kMixerNorm | flag::kMixerOutNorm | flag::kFfnNorm | flag::kFfnOutNorm));
   EXPECT_EQ(k.window, 4096u);
   EXPECT_EQ(windows(), (std::vector<bool>{true, false, true, false}));
@@ -41,12 +42,12 @@ TEST_F(NormFamilies, AGemma2SaysNothingAndIsOne) {
 TEST_F(NormFamilies, AGemma2sCapsAndScale) {
   become("Gemma2ForCausalLM", "gemma2",
          {{"query_pre_attn_scalar", 64},
-          {"attn_logit_softcapping", 50.0},
-          {"final_logit_softcapping", 30.0},
+          {"attn_logit_softcapping", 5.0},
+          {"final_logit_softcapping", 4.0},
           {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}});
   EXPECT_EQ(kind(0).score_multiplier, 0.125F);
-  EXPECT_EQ(kind(0).score_cap, 50.0F);
-  EXPECT_EQ(import().config.model.logits_cap, 30.0F);
+  EXPECT_EQ(kind(0).score_cap, 5.0F);
+  EXPECT_EQ(import().config.model.logits_cap, 4.0F);
   EXPECT_EQ(windows(), (std::vector<bool>{false, true, false}));
   for (const char* key :
        {"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"}) {
@@ -56,7 +57,9 @@ TEST_F(NormFamilies, AGemma2sCapsAndScale) {
     refuses(key, 0x1p64, {"from 1e-9 to 1e15"});
   }
   config_["attn_logit_softcapping"] = nullptr;
+  config_["final_logit_softcapping"] = nullptr;
   EXPECT_EQ(kind(0).score_cap, 0.0F);
+  EXPECT_EQ(import().config.model.logits_cap, 0.0F);
   refuses("hidden_activation", "gelu");
   refuses("use_bidirectional_attention", true);
 }
@@ -93,8 +96,16 @@ TEST_F(NormFamilies, AGemma3TurnsWindowsByATableOfTheirOwn) {
   expect_invalid({"rope_parameters", "sliding_attention is missing"}, [&] { (void)import(); });
   config_.erase("rope_parameters");
   refuses("rope_local_base_freq", 0);
-  refuses("sliding_window_pattern", "LLG");
+  for (const char* letters : {"", "L", "GL", "LLGL", "LLg"}) {
+    refuses("sliding_window_pattern", letters, {"letters L"});
+  }
   refuses("sliding_window_pattern", 0, {"above zero"});
+  config_["sliding_window_pattern"] = "LLG";
+  EXPECT_EQ(windows(), (std::vector<bool>{true, true, false, true, true, false, true}));
+  // The class has the key and attends without it.
+  refuses("attn_logit_softcapping", 50.0, {"not supported for Gemma 3"});
+  config_["final_logit_softcapping"] = 30.0;
+  EXPECT_EQ(import().config.model.logits_cap, 30.0F);
 }
 
 TEST_F(NormFamilies, AnOlmo2HasNormsBehindItsBlocks) {
@@ -141,6 +152,11 @@ TEST_F(NormFamilies, AMinistral3sQueriesGrow) {
             {"llama_4_scaling_beta", 0.1}}}});
   EXPECT_EQ(kind(0).query_growth, 0.1F);
   EXPECT_EQ(kind(0).query_growth_period, 16u);
+  Json silent = config_;
+  silent.erase("rope_parameters");
+  std::swap(config_, silent);
+  expect_invalid({"rope_parameters is missing"}, [&] { (void)import(); });
+  std::swap(config_, silent);
   config_["rope_parameters"]["llama_4_scaling_beta"] = -1;
   expect_invalid({"llama_4_scaling_beta"}, [&] { (void)import(); });
   become("MistralForCausalLM", "mistral",
@@ -182,6 +198,9 @@ TEST_F(NormFamilies, TheTextOfAModelThatSeesIsRead) {
   const ImportedConfig imported = import();
   EXPECT_EQ(imported.architecture, "Gemma3ForCausalLM");
   EXPECT_EQ(imported.config.model.end_tokens[0], 7u);
+  // null says as little as silence.
+  config_["text_config"]["eos_token_id"] = nullptr;
+  EXPECT_EQ(import().config.model.end_tokens[0], 7u);
   // As Google's files of 4B are.
   Json silent = config_;
   silent["text_config"] = {

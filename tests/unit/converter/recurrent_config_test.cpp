@@ -212,6 +212,8 @@ TEST_F(RecurrentConfig, AGraniteMayHaveExperts) {
     EXPECT_TRUE(has(layer, flag::kNormalizedChoice));
     EXPECT_FALSE(has(layer, flag::kSharedGate));
   }
+  config_.erase("num_experts_per_tok");
+  EXPECT_EQ(kind(0).n_chosen, 2);
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ TEST_F(PrefixStoreTest, WhatOthersPutThereIsLeftAlone) {
     return folder_ / name;
   };
   write(folder_ / "letter.txt", "a letter");
-  write(folder_ / "secret", std::string("criaprm2") + std::string(500, 'x'));
+  write(folder_ / "secret", std::string("criaprm3") + std::string(500, 'x'));
   write(path(1), "");
   write(path(2), "a letter");
   write(path(3), std::string(1000, 'x'));
