@@ -350,8 +350,11 @@ std::string headline(const ConversionReport& report) {
                  table.original_context);
   }
   text += embeddings_text(m);
-  return text + "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name +
-         "\n";
+  text += "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name;
+  if (!report.chat_tools_problem.empty()) {
+    text += ", without tools: it " + report.chat_tools_problem;
+  }
+  return text + "\n";
 }
 
 std::string tensors_text(const ConversionReport& report) {

@@ -7,6 +7,7 @@
 #include "converter/bounded_child.h"
 #include "converter/chat_template/call_form.h"
 #include "converter/chat_template/form_proof.h"
+#include "converter/chat_template/marked_samples.h"
 #include "converter/error.h"
 
 namespace cria::converter {
@@ -19,6 +20,13 @@ constexpr char kSectionFollows = 'S';
 constexpr char kFixedDateSectionFollows = 'D';
 constexpr char kProblemFollows = 'P';
 constexpr char kJinjaIsMissing = 'J';  // as a problem
+
+constexpr const char* kPlainTool =
+    R"({"type": "function", "function": {"name": "f", "description": "d", )"
+    R"("parameters": {"type": "object", "properties": {}}}})";
+constexpr const char* kCannotStoreTools = "writes tools in a way that the file cannot store";
+constexpr const char* kCannotStoreCalls =
+    "writes calls or their results in a way that the file cannot store";
 
 std::string problem(const std::string& text) { return kProblemFollows + text; }
 
@@ -41,12 +49,26 @@ std::string problem_of(const TemplateRenderer& renderer, bool with_tools, Stored
   return difference ? not_stored(*difference) : "";
 }
 
-// Why a form that is the template's takes no tools; empty: it does, or the template has none.
+// Why a form that is the template's takes no tools; empty: it does, or the template has none. What
+// is asked is what programs ask of a file, platforms/hosted/session/tool_rounds.cpp.
 std::string lack_of_tools(const TemplateRenderer& renderer, const StoredTemplate& stored) {
   using format::ChatString;
-  if (!stored[ChatString::kTool].empty()) return "";
+  if (!stored[ChatString::kTool].empty()) {
+    const StoredForm form(stored);
+    for (const std::string_view letters : {"U", "UcR", "UcRcR"}) {
+      Dialogue dialogue = marked_dialogue(letters);
+      dialogue.tools = {kPlainTool};
+      if (form.refusal(dialogue).empty()) continue;
+      return letters == "U" ? kCannotStoreTools : kCannotStoreCalls;
+    }
+    CallFormat calls = {};
+    const std::string& bytes = stored[ChatString::kCallFormat];
+    static_cast<void>(
+        check_call_format({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, &calls));
+    return calls.kind == format::CallKind::kNoCalls ? "shows no known form of calls" : "";
+  }
   if (renderer.source().reads.contains("tools")) {
-    return "writes tools in a way that the file cannot store";
+    return kCannotStoreTools;
   }
   const bool has_words = renderer.source().text.find("tool") != std::string::npos;
   return has_words ? "has words of tools, but does not read the variable tools" : "";
@@ -85,15 +107,13 @@ FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
     return problem_of(renderer, with_tools, &found.stored);
   };
   if (may_have_tools) found.tools_problem = find(true);
-  if (!may_have_tools || !found.tools_problem.empty()) {
-    found.problem = find(false);
-  } else {
-    found.tools_problem = lack_of_tools(renderer, found.stored);
-  }
+  const bool has_all = may_have_tools && found.tools_problem.empty();
+  if (!has_all) found.problem = find(false);
   if (may_have_tools) {
     found.stored[format::ChatString::kCallFormat] =
         derive_call_format(renderer, found.stored.id_characters);
   }
+  if (has_all) found.tools_problem = lack_of_tools(renderer, found.stored);
   return found;
 }
 

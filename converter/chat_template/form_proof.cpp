@@ -156,6 +156,22 @@ std::vector<Dialogue> dialogues_of_numbers(const TemplateRenderer& renderer) {
   return dialogues;
 }
 
+// As many tools, calls of a message and arguments as the template may count, and more than the
+// others have.
+std::vector<Dialogue> dialogues_of_crowds(const TemplateRenderer& renderer) {
+  constexpr size_t kMany = 8;
+  constexpr size_t kMost = 64;  // of numbers; those beyond are of tokens and texts
+  std::set<size_t> crowds = {kMany};
+  for (const size_t number : renderer.source().numbers) {
+    if (number > 2 && number <= kMost) crowds.insert({number, number + 1, number + 2});
+  }
+  std::vector<Dialogue> dialogues;
+  for (const size_t n : crowds) {
+    for (Dialogue& dialogue : crowded_dialogues(n)) dialogues.push_back(std::move(dialogue));
+  }
+  return dialogues;
+}
+
 // What a form may refuse of a conversation: bits of kChatDisorderFlags, from kBlanks on units whose
 // content is blank, from kWords on contents with a marker of thinking, a list and a marker each.
 using Refusals = uint64_t;
@@ -322,6 +338,7 @@ std::optional<Dialogue> prove_form(const TemplateRenderer& renderer, bool with_t
   // What differs most often comes first, so that less is rendered in vain.
   if (with_tools) {
     comparison.add(tool_dialogues(switches));
+    comparison.add(dialogues_of_crowds(renderer));
     if (auto found = comparison.difference()) return found;
   }
   comparison.add(plain_dialogues(!(*stored)[ChatString::kDateFormat].empty()));

@@ -222,6 +222,32 @@ std::vector<Dialogue> tool_dialogues(bool switches_thinking) {
   return dialogues;
 }
 
+std::vector<Dialogue> crowded_dialogues(size_t n) {
+  const DialogueMessage question = {ChatRole::kUser, "a", {}, {}, {}, {}};
+  const auto result = [](const DialogueCall& call) {
+    return DialogueMessage{ChatRole::kTool, "18", {}, {}, call.name, call.id};
+  };
+  Dialogue of_tools = {.messages = {question}};
+  for (size_t i = 0; i < n; ++i) of_tools.tools.emplace_back(kTools[i % std::size(kTools)]);
+  Dialogue of_calls = {.messages = {question}, .tools = {kTools[2]}};
+  DialogueMessage calls = {ChatRole::kAssistant, {}, {}, {}, {}, {}};
+  for (size_t i = 0; i < n; ++i) {
+    calls.calls.push_back({"get_weather", kArguments[1], Maker::id_of(i)});
+  }
+  of_calls.messages.push_back(calls);
+  for (const DialogueCall& call : calls.calls) of_calls.messages.push_back(result(call));
+  Dialogue of_arguments = {.messages = {question}, .tools = {kTools[2]}};
+  DialogueCall call = {"get_weather", "{", Maker::id_of(0)};
+  for (size_t i = 0; i < n; ++i) {
+    const std::string number = std::to_string(i);
+    call.arguments.append(i == 0 ? "\"k" : ", \"k").append(number).append("\": ").append(number);
+  }
+  call.arguments += "}";
+  of_arguments.messages.push_back({ChatRole::kAssistant, {}, {}, {call}, {}, {}});
+  of_arguments.messages.push_back(result(call));
+  return {of_tools, of_calls, of_arguments};
+}
+
 std::vector<Dialogue> disordered_dialogues(Parts parts, bool switches_thinking) {
   constexpr size_t kOfEach = 50;  // way, alone or several at once
   constexpr size_t kTries = 8000;

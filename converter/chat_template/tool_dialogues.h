@@ -10,6 +10,9 @@ namespace cria::converter {
 // In order, as programs have them; the same ones every time.
 [[nodiscard]] std::vector<Dialogue> tool_dialogues(bool switches_thinking);
 
+// So many tools, calls of one message, arguments of one call: some template counts them.
+[[nodiscard]] std::vector<Dialogue> crowded_dialogues(size_t n);
+
 // What conversations are made of: questions, answers and system texts; also thinking, calls and
 // results; also tools.
 enum class Parts { kTexts, kCalls, kAll };

@@ -98,7 +98,9 @@ def read_messages(messages: Messages) -> list[tuple[s.Role, bytes]]:
         if role not in _ROLES:
             raise ValueError(f"role is {role!r}, not one of {', '.join(_ROLES)}")
         read.append((_ROLES[role], _text_of(message.get("content")).encode()))
-    if not read or read[-1][0] != s.Role.USER:
+    if not read:
+        raise ValueError("there are no messages; the last one is the user's")
+    if read[-1][0] != s.Role.USER:
         raise ValueError("the last message is the user's")
     if any(role == s.Role.SYSTEM for role, _ in read[1:]):
         raise ValueError("a system text can only be the first message")

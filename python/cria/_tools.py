@@ -115,6 +115,8 @@ def tool_of(tool: Tool) -> dict[str, Any]:
         return dict(tool)
     if not (inspect.isroutine(tool) or inspect.isclass(tool)):
         raise TypeError(f"a tool is a function or a dict, not {type(tool).__name__}")
+    if inspect.iscoroutinefunction(tool) or inspect.isasyncgenfunction(tool):
+        raise TypeError(f"{tool.__name__} is async: nobody would await its result; give a function that returns it")
     hints = typing.get_type_hints(tool)
     description, parameters = _described(tool)
     properties: dict[str, Any] = {}

@@ -948,7 +948,11 @@ def test_a_function_is_a_tool_by_its_hints_and_docstring():
     properties = cria._tools.tool_of(many)["function"]["parameters"]["properties"]
     assert properties == {"a": {"anyOf": [{"type": "number"}, {"type": "null"}]}, "b": {"type": "array", "items": {"type": "string"}},
                           "c": {"type": "object"}, "d": {"type": "boolean"}, "e": {}}
-    for wrong in (lambda *a: 0, lambda **a: 0, 3, "light"):
+
+    async def later(a: int) -> int:
+        return a
+
+    for wrong in (lambda *a: 0, lambda **a: 0, 3, "light", later):
         with pytest.raises(TypeError):
             cria._tools.tool_of(wrong)
 

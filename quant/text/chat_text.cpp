@@ -195,6 +195,29 @@ void put_result(const ChatTemplate& chat, const ChatMessage& message, ChatSink* 
   });
 }
 
+// Names ----------------------------------------------------------------------------------------
+
+// Some templates write a name or an id as JSON, some as Python does, some as it is: alike without
+// these characters.
+constexpr const char* kOddName =
+    "takes no names and ids with quotation marks, backslashes or "
+    "control characters";
+
+bool is_plain_name(Text name) {
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return static_cast<uint8_t>(c) >= 0x20 && c != '"' && c != '\'' && c != '\\' && c != 0x7f;
+  });
+}
+
+class NameCheck : public TextSink {
+ public:
+  void put(Text text) override { is_plain_ &= is_plain_name(text); }
+  [[nodiscard]] bool is_plain() const { return is_plain_; }
+
+ private:
+  bool is_plain_ = true;
+};
+
 // Tools ------------------------------------------------------------------------------------------
 
 // What a tool is made of; empty where it is not there.
@@ -240,6 +263,9 @@ const char* tool_refusal(const ChatTemplate& chat, Text tool) {
   if (has_slot(pattern, format::kChatSlotName) && !fields.is_plain) {
     return "needs functions of a name, a description and parameters, in this order";
   }
+  NameCheck name;
+  print_json(fields.name, kBareStyle, &name);
+  if (!name.is_plain()) return kOddName;
   const format::ChatValueForm form = style_of(chat, ChatStyle::kTool).form;
   if (form == format::ChatValueForm::kMembers) return members_refusal(fields.function);
   return form == format::ChatValueForm::kTags ? tags_refusal(fields.function) : nullptr;
@@ -345,6 +371,7 @@ const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name
   if (id.empty() && (needs_both || has_slot(text, format::kChatSlotId))) {
     return kNeedsIds;
   }
+  if (!is_plain_name(name) || !is_plain_name(id)) return kOddName;
   return is_id(chat, id) ? nullptr : kOtherIds;
 }
 

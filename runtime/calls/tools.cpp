@@ -45,10 +45,11 @@ bool Tools::is_text(uint32_t value, std::string_view text) const {
 
 uint32_t Tools::member(uint32_t object, std::string_view key) const {
   if (object == kNone || text_.kind(object) != '{') return kNone;
+  uint32_t found = kNone;
   for (uint32_t i = object + 1; i < text_.next(object); i = text_.next(i + 1)) {
-    if (is_text(i, key)) return i + 1;
+    if (is_text(i, key)) found = i + 1;  // the last of several, as JSON's readers have it
   }
-  return kNone;
+  return found;
 }
 
 uint32_t Tools::find(std::string_view name) const {

@@ -239,7 +239,7 @@ class Prefixes(unittest.TestCase):
                 self.ask(server, question, "You know many stories. " * 12)
             self.wait_for_states(7)
             server.stop()
-            self.assertEqual(sum("left in place" in line for line in server.log), 1, server.log)
+            self.assertEqual(sum("not used" in line for line in server.log), 1, server.log)
         self.assertEqual(secret.read_bytes(), b"criaprm3" + bytes(1000))
         self.assertEqual((self.states / "notes.txt").read_text(), "mine")
 

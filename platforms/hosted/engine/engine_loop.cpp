@@ -295,8 +295,34 @@ void EngineLoop::add_entry(Answer* answer, size_t n_prompt_tokens) {
   in_step_.push_back(answer);
 }
 
+bool EngineLoop::can_read(Answer* answer) {
+  return answer->has_begun() || (!should_wait(*answer) && begin_reading(answer));
+}
+
+// Behind the oldest prompt, that with the fewest tokens to read; null: there is but one.
+Answer* EngineLoop::shortest_behind() {
+  Answer* oldest = nullptr;
+  Answer* shortest = nullptr;
+  size_t least = SIZE_MAX;
+  for (const std::unique_ptr<Answer>& answer : answers_) {
+    if (!answer->is_reading() || (!answer->has_begun() && should_wait(*answer))) continue;
+    const size_t n_held =
+        answer->has_begun() || answer->embeds() ? 0 : pool_.n_held(answer->request().asked.prompt);
+    const size_t n_unread = answer->n_unread() - std::min(answer->n_unread(), n_held);
+    if (oldest == nullptr) {
+      oldest = answer.get();
+      least = n_unread;
+    } else if (n_unread < least) {
+      shortest = answer.get();
+      least = n_unread;
+    }
+  }
+  return shortest;
+}
+
 // Every answer that has its prompt goes on by one token. Prompts share what is left of a chunk, so
-// that the weights are read once for all of the step, the oldest first.
+// that the weights are read once for all of the step. A short prompt does not wait for all of a
+// long one: half is for the shortest, what it leaves for the others, the oldest first.
 void EngineLoop::fill_batch() {
   entries_.clear();
   in_step_.clear();
@@ -304,13 +330,17 @@ void EngineLoop::fill_batch() {
     if (!answer->is_reading()) add_entry(answer.get(), 0);
   }
   size_t n_left = chunk_ > entries_.size() ? chunk_ - entries_.size() : 1;
-  for (const std::unique_ptr<Answer>& answer : answers_) {
-    if (!answer->is_reading() || n_left == 0) continue;
-    if (!answer->has_begun()) {
-      if (should_wait(*answer) || !begin_reading(answer.get())) continue;
-    }
-    add_entry(answer.get(), n_left);
+  Answer* const shortest = shortest_behind();
+  const auto add_prompt = [this, &n_left](Answer* answer, size_t n_most) {
+    if (n_most == 0 || !can_read(answer)) return false;
+    add_entry(answer, n_most);
     n_left -= entries_.back().n_tokens;
+    return true;
+  };
+  const bool has_shortest = shortest != nullptr && add_prompt(shortest, n_left / 2);
+  for (const std::unique_ptr<Answer>& answer : answers_) {
+    if (!answer->is_reading() || (has_shortest && answer.get() == shortest)) continue;
+    static_cast<void>(add_prompt(answer.get(), n_left));
   }
 }
 

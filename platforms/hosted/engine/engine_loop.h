@@ -63,6 +63,9 @@ class EngineLoop : private StepWatcher {
   [[nodiscard]] bool should_wait(const Answer& answer);
   // False: more of it than sessions hold is on its way from the disk.
   [[nodiscard]] bool begin_reading(Answer* answer);
+  // Whether a prompt can go on, or begin.
+  [[nodiscard]] bool can_read(Answer* answer);
+  [[nodiscard]] Answer* shortest_behind();
   // Where n_kept tokens, if not 0, are to be kept on the disk.
   void keep_snapshots(Answer* answer, const PromptStart& start, uint32_t n_kept);
   void keep_prefix(Answer* answer);

@@ -195,7 +195,7 @@ void PrefixStore::look_through() {
   if (!tells) return;
   const std::string more =
       n_left_alone == 1 ? "" : text_of(" (and %zu more like it)", n_left_alone - 1);
-  tell_("prefix cache: " + left_alone + more + "; left in place");
+  tell_("prefix cache: " + left_alone + more + "; not used");
 }
 
 // Why a file is not used, or nothing.

@@ -120,10 +120,12 @@ TEST(ToolFormTest, LongIdsAreCutAsTheTemplateCutsThem) {
   const std::string message = with_ids("not id or id|length < 9", "id[-9:]");
   const Stored stored(template_of(kTools, message.c_str()));
   ASSERT_EQ(stored.found.tools_problem, "");
-  for (const char* id : {"abcdefghi", "call_0123456789", "fc-1.2:3 \"x\" and more"}) {
+  for (const char* id : {"abcdefghi", "call_0123456789", "fc-1.2:3 #x and more"}) {
     EXPECT_NE(stored.said(call_with_id(id)), "") << id;
   }
   EXPECT_NE(stored.said(call_with_id("call_0123456789")).find("of 123456789"), std::string::npos);
+  EXPECT_NE(stored.form.refusal(call_with_id("0123456789 \"x\"")).find("no names and ids"),
+            std::string::npos);
   for (const char* id : {"abcdefgh", "caf\xC3\xA9 is long"}) {
     EXPECT_EQ(stored.form.refusal(call_with_id(id)), "needs ids of its kind") << id;
   }
@@ -173,6 +175,35 @@ TEST(ToolFormTest, MembersOfFunctionsMayStandInAnyOrder) {
             "needs functions of a name, a description, parameters and strict only");
 }
 
+// What follows a count that no vector has is compared too.
+TEST(ToolFormTest, ATemplateThatCountsIsNotStoredWithTools) {
+  for (const char* const count :
+       {"{%- if tools and tools | length > 3 %}many{% endif %}",
+        "{%- if m.tool_calls and m.tool_calls | length > 4 %}many{% endif %}",
+        "{%- if m.tool_calls and m.tool_calls[0].function.arguments | length > 5 %}many{% endif "
+        "%}"}) {
+    const std::string message = count + std::string(kPlainMessages);
+    EXPECT_NE(Stored(template_of(kTools, message.c_str())).found.tools_problem, "") << count;
+  }
+}
+
+// Written as JSON or as they are, names are alike without what JSON escapes.
+TEST(ToolFormTest, NamesThatJsonEscapesAreRefused) {
+  const Stored stored(template_of(kTools, kPlainMessages));
+  ASSERT_EQ(stored.found.tools_problem, "");
+  for (const char* const name : {"a\"b", "a\\b", "a\nb", "it's"}) {
+    Dialogue dialogue = marked_dialogue("UcR");
+    dialogue.messages[1].calls[0].name = name;
+    EXPECT_NE(stored.form.refusal(dialogue).find("no names and ids"), std::string::npos) << name;
+    dialogue = marked_dialogue("U");
+    dialogue.tools = {R"({"type": "function", "function": {"name": "a\"b"}})"};
+    EXPECT_NE(stored.form.refusal(dialogue).find("no names and ids"), std::string::npos);
+  }
+  Dialogue dialogue = marked_dialogue("UcR");
+  dialogue.messages[1].calls[0].name = dialogue.messages[2].name = "caf\xC3\xA9.x/y-z:1";
+  EXPECT_NE(stored.said(dialogue), "");
+}
+
 // As Mistral: tools stand before each question that has the text of the last one.
 TEST(ToolFormTest, AQuestionMayBeAskedAgain) {
   const Stored stored(template_of(
@@ -205,7 +236,9 @@ TEST(ToolFormTest, WhatIdsDoForbidsNoQuestionToBeAskedAgain) {
       "{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}, "
       "\"id\": \"{{ c.id }}\"}</call>{% endfor %}{%- else %}[{{ m.role }}]{{ m.content }}"
       "{% endif %}{{ '</s>' }}"));
-  ASSERT_EQ(stored.found.tools_problem, "");
+  EXPECT_EQ(stored.found.problem, "");
+  EXPECT_EQ(stored.found.tools_problem,
+            "writes calls or their results in a way that the file cannot store");
   Dialogue dialogue = marked_dialogue("UAU");
   dialogue.tools = {marked_tool(0)};
   dialogue.messages[0].content = dialogue.messages[2].content;

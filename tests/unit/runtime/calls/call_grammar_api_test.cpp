@@ -71,6 +71,8 @@ TEST(CallGrammarApi, WhatIsRefusedIsSaid) {
        "parameters", "{\"type\": \"string\"",
        "has no object among its values, or only ones nested too deep"},
       {kQwen, R"([{"name": "a"}, {"name": "a"}])", "a", "name", "[", "appears twice"},
+      // The last of two members counts, here and in the prompt.
+      {kQwen, R"([{"name": "a", "name": "b"}, {"name": "b"}])", "b", "name", "[", "appears twice"},
       {kQwen, R"([{"name": ""}])", "", "name", "\"\"", "must have 1 to 128 bytes"},
       {kQwen, R"([{"parameters": {}}])", "", "", "{", "has a tool without a name"},
       {kQwen, R"({"name": "f"})", "", "", "{", "is not a list of tools"},

@@ -123,6 +123,47 @@ TEST_F(EngineQueue, IsFair) {
   }
 }
 
+// Notes how far its prompt is read, and does something when a step has read of it.
+class Reader : public Hearer {
+ public:
+  explicit Reader(std::function<void()> each_step) : Hearer(1), each_step_(std::move(each_step)) {}
+  void on_reading(const ReadingProgress& progress) override {
+    n_read_ = progress.n_read;
+    each_step_();
+  }
+  [[nodiscard]] uint32_t n_read() const { return n_read_; }
+
+ private:
+  const std::function<void()> each_step_;
+  std::atomic<uint32_t> n_read_ = 0;
+};
+
+TEST_F(EngineQueue, AShortPromptDoesNotWaitForAllOfALongOne) {
+  for (const uint32_t chunk : {2u, 16u}) {
+    SCOPED_TRACE(chunk);
+    EngineTrial trial(demo_path(), {.n_sessions = 2, .prefill_chunk = chunk});
+    AnswerRequest tale = asking(told(told(told("They saw"))), 4);
+    // No beginning is shared, which would be waited for.
+    std::swap(tale.prompt.front(), tale.prompt.back());
+    ASSERT_GT(tale.prompt.size(), 8 * chunk);
+    const AnswerRequest question = asking("The bear", 1);
+    uint32_t n_read_at_answer = 0;
+    std::shared_ptr<Reader> teller;
+    const auto asker = std::make_shared<Hearer>(1);
+    asker->each_piece = [&](const AnswerPiece&) { n_read_at_answer = teller->n_read(); };
+    uint64_t id = 0;
+    uint64_t asked = 0;
+    teller = std::make_shared<Reader>([&] {
+      if (asked == 0) trial.engine().submit(question, asker, &asked);
+    });
+    ASSERT_EQ(trial.engine().submit(tale, teller, &id), SubmitResult::kTaken);
+    EXPECT_EQ(teller->all()[0].token_ids(), drawn_alone(demo_path(), tale));
+    EXPECT_EQ(asker->all()[0].token_ids(), drawn_alone(demo_path(), question));
+    EXPECT_GT(n_read_at_answer, 0u);
+    EXPECT_LT(n_read_at_answer, (question.prompt.size() + 4) * chunk);
+  }
+}
+
 TEST_F(EngineQueue, LogsWhereAPromptDiffers) {
   std::vector<std::string> lines;
   each_line = [&lines](const std::string& line) { lines.push_back(line); };

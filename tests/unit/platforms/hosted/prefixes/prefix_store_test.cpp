@@ -219,7 +219,7 @@ TEST_F(PrefixStoreTest, WhatOthersPutThereIsLeftAlone) {
   const size_t n_before = files().size();
   PrefixStore all = store(100000);
   EXPECT_EQ(told_.size(), 1U);
-  EXPECT_NE(told_.at(0).find("and 9 more like it); left in place"), std::string::npos) << told_[0];
+  EXPECT_NE(told_.at(0).find("and 9 more like it); not used"), std::string::npos) << told_[0];
   EXPECT_EQ(all.counts().n_prefixes, 0U);
   EXPECT_EQ(all.counts().n_bytes, 0U);
   ASSERT_TRUE(put(&all, some_tokens(64, 1)));
