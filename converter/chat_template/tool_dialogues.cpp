@@ -34,8 +34,7 @@ constexpr const char* kArguments[] = {
 };
 
 constexpr const char* kResults[] = {
-    "18 \xC2\xB0"
-    "C, light rain",
+    "18 \xC2\xB0, light rain",
     "0.5", R"({"ok": true, "id": "<42>"})", " \"quoted\"\nand it's <b>\n"};
 
 // What messages are made of.
