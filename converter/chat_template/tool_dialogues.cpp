@@ -33,9 +33,8 @@ constexpr const char* kArguments[] = {
     R"({"text": "say \"it's\"\n\ttwice \\ <b> & \ud83e\udd99", "n": 42, "none": null, "list": []})",
 };
 
-constexpr const char* kResults[] = {
-    "18 \xC2\xB0, light rain",
-    "0.5", R"({"ok": true, "id": "<42>"})", " \"quoted\"\nand it's <b>\n"};
+constexpr const char* kResults[] = {"18 \xC2\xB0, light rain", "0.5",
+                                    R"({"ok": true, "id": "<42>"})", " \"quoted\"\nand it's <b>\n"};
 
 // What messages are made of.
 class Maker {
