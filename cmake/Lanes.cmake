@@ -4,7 +4,7 @@
 set(CRIA_LANES
   "default|release: its tests but the long ones; dev (address and undefined-behaviour sanitizers): units of quant, runtime, the converter and the server, whole models that are hostile or moved in memory, every fuzz corpus; cortex-m33: its short set|at most 25, again 10,|before a push; CI runs it"
   "changed|of the release build, what depends on the files that differ from main, by folder|0.5 to 8|while you work"
-  "all|release, dev, cortex-m33, cortex-m55 and cortex-m4 whole: long tests, whole programs under sanitizers, packages, pages, developers' scripts, and one random seed more; armv7: its programs, and the golden tokens|at most 80, again 45,|before an issue is called done, and before a release")
+  "all|release, dev, cortex-m33, cortex-m55 and cortex-m4 whole: long tests, whole programs under sanitizers, packages, pages, developers' scripts, and one random seed more; armv7: its programs, and the golden tokens; fuzz: its targets, built by clang|at most 105, again 45,|before an issue is called done, and before a release")
 
 # A test is in one lane of a build, by a label that is set where the test is defined: "default", else "all". In which kinds of
 # build it is in the default lane is said there too: release (native, without sanitizers), sanitized, board (firmware), cross

@@ -4,7 +4,7 @@
 #   scripts/test.sh --changed [COMMIT]   what depends on the files that differ from COMMIT (default: main)
 #   scripts/test.sh --all                everything
 #   scripts/test.sh --target NAME        one build, whole: release, dev, tsan, aarch64, armv7, cortex-m33, cortex-m55,
-#                                        cortex-m4; --target may be said again
+#                                        cortex-m4, fuzz; --target may be said again
 #   scripts/test.sh --help               this, and what each lane runs
 # Ends with how long each part took, the tests and translation units that took longest, and what failed or was skipped.
 set -euo pipefail
@@ -20,13 +20,14 @@ usage_more() {
 }
 
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
-known="release dev tsan aarch64 armv7 cortex-m33 cortex-m55 cortex-m4"
+known="release dev tsan aarch64 armv7 cortex-m33 cortex-m55 cortex-m4 fuzz"
 
 # setup_TARGET: what it needs beyond the basics; presets_TARGET where it is not the preset of its name.
 setup_release() { scripts/setup.sh --test $([ "$lane" = all ] && echo --package --web); }
 setup_aarch64() { scripts/setup.sh --test --package --aarch64; }
 setup_armv7() { scripts/setup.sh --test --package --armv7; }
 setup_cortex-m55() { scripts/setup.sh --test --cortex-m; }
+setup_fuzz() { scripts/setup.sh --fuzz; }
 setup_cortex-m33() { setup_cortex-m55; }
 setup_cortex-m4() { setup_cortex-m55; }
 presets_cortex-m55() { echo cortex-m55 cortex-m55-helium cortex-m55-blocks; }
@@ -117,6 +118,11 @@ run() {
   fi  # else it is everything
   logged "$preset" cmake --build --preset "$preset" --parallel "$(nproc)" "${build[@]}" || { does_not_build "$preset"; return 1; }
   built=$SECONDS
+  # Elsewhere its targets replay their corpora. Here clang is to take what GCC takes.
+  if [ "$preset" = fuzz ]; then
+    summary+=("== fuzz: built in $(minutes $((built - begin)))" "scripts/fuzz.sh runs its programs")
+    return 0
+  fi
   : >"build/$preset/ctest.log"  # of this run alone
   # Long sweeps (tests/support/sampling.h) try each case in the lane "all" alone.
   case $lane-$preset in
@@ -171,7 +177,7 @@ main() {
   case $chosen_lane in
     "") lane=default required=(release dev) optional=(cortex-m33) ;;
     --all)
-      required=(release dev) optional=(cortex-m33 cortex-m55 cortex-m4 armv7)
+      required=(release dev) optional=(cortex-m33 cortex-m55 cortex-m4 armv7 fuzz)
       export CRIA_TEST_RANDOM_SEED=${CRIA_TEST_RANDOM_SEED:-$RANDOM}
       summary+=("== CRIA_TEST_RANDOM_SEED=$CRIA_TEST_RANDOM_SEED") ;;
     --changed)

@@ -145,10 +145,11 @@ class Summary(Runs):
         self.assertEqual(sum("--target lane_default" in call for call in self.calls), 3, self.calls)
 
     def test_the_lane_of_everything(self):
-        presets = "release", "dev", "cortex-m33", "cortex-m55", "cortex-m55-helium", "cortex-m55-blocks", "cortex-m4", "armv7"
+        presets = "release", "dev", "cortex-m33", "cortex-m55", "cortex-m55-helium", "cortex-m55-blocks", "cortex-m4", "armv7", "fuzz"
         status, lines = self.summary(arguments=["--all"], **{f"tests_{preset}": PASSED for preset in presets})
         self.assertRegex(lines[0], r"\A== CRIA_TEST_RANDOM_SEED=\d+\Z")
         self.assertEqual((status, [line.split(":")[0] for line in lines[1:-1:2]]), (0, [f"== {preset}" for preset in presets]))
+        self.assertNotIn("fuzz", [call.split()[2] for call in self.calls if call.startswith("ctest")])  # it is built alone
         # Whole, but for the emulated one.
         parts = [call for call in self.calls if " -L " in call or "lane_default" in call]
         self.assertEqual([call.split("--preset ")[1].split()[0] for call in parts], ["armv7"] * 2)
