@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/format/checksum.h"
+#include "tests/support/sealed.h"
 #include "tests/support/test_session.h"
 #include "tests/system/chat_driver.h"
 #include "tests/system/tiny_chat_model.h"
@@ -340,9 +340,8 @@ std::vector<uint8_t> with_more_unread(const std::vector<uint8_t>& saved, uint32_
   std::vector<uint8_t> changed = saved;
   changed.insert(changed.begin() + static_cast<ptrdiff_t>(place), n_more * size_t{4}, 0);
   front.n_unread += n_more;
-  front.checksum =
-      xxh64(changed.data() + sizeof front, begin - sizeof front + front.n_unread * size_t{4});
   std::memcpy(changed.data(), &front, sizeof front);
+  test::seal(&changed, test::kChatChecksum, begin + front.n_unread * size_t{4});
   return changed;
 }
 
