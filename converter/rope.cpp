@@ -288,12 +288,12 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
     rope.type = RopeType::kProportional;
     rope.part = row.rotary_part;
   }
-  if (!scaling && row.must_scale) {
+  if (!scaling) {
+    if (!row.must_scale) return rope;
     config.refuse("rope_parameters",
                   "is missing: how positions are scaled. Without it, transformers takes numbers "
                   "that may not be this model's");
   }
-  if (!scaling) return rope;
   check_keys(*scaling, row);
   if (of == RopeOf::kWindows && !is_apart) return rope;
   rope.type = read_type(*scaling, row);

@@ -350,11 +350,15 @@ std::string bytes_of(const CallForm& form) {
   return bytes + texts;
 }
 
+// Null: bytes are those of a form, which read points into.
+const char* read_form(const std::string& bytes, CallFormat* read) {
+  return check_call_format({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, read);
+}
+
 bool holds(const CallForm& form) {
   const std::string bytes = bytes_of(form);
   CallFormat read = {};
-  return check_call_format({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, &read) ==
-         nullptr;
+  return read_form(bytes, &read) == nullptr;
 }
 
 bool find_calls(const TemplateRenderer& renderer, CallForm* form) {
@@ -382,6 +386,11 @@ std::string call_list(const std::vector<std::string>& texts) {
   std::string list;
   for (const std::string& text : texts) list += text + '\0';
   return list;
+}
+
+bool has_calls(const std::string& call_format) {
+  CallFormat read = {};
+  return read_form(call_format, &read) == nullptr && read.kind != CallKind::kNoCalls;
 }
 
 std::string derive_call_format(const TemplateRenderer& renderer, uint32_t id_characters) {

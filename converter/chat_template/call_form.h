@@ -35,4 +35,7 @@ struct CallForm {
 [[nodiscard]] std::string derive_call_format(const TemplateRenderer& renderer,
                                              uint32_t id_characters);
 
+// Whether such bytes say how the model writes calls.
+[[nodiscard]] bool has_calls(const std::string& call_format);
+
 }  // namespace cria::converter

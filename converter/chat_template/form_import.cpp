@@ -61,11 +61,7 @@ std::string lack_of_tools(const TemplateRenderer& renderer, const StoredTemplate
       if (form.refusal(dialogue).empty()) continue;
       return letters == "U" ? kCannotStoreTools : kCannotStoreCalls;
     }
-    CallFormat calls = {};
-    const std::string& bytes = stored[ChatString::kCallFormat];
-    static_cast<void>(
-        check_call_format({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, &calls));
-    return calls.kind == format::CallKind::kNoCalls ? "shows no known form of calls" : "";
+    return has_calls(stored[ChatString::kCallFormat]) ? "" : "shows no known form of calls";
   }
   if (renderer.source().reads.contains("tools")) {
     return kCannotStoreTools;

@@ -200,8 +200,7 @@ void put_result(const ChatTemplate& chat, const ChatMessage& message, ChatSink* 
 // Some templates write a name or an id as JSON, some as Python does, some as it is: alike without
 // these characters.
 constexpr const char* kOddName =
-    "takes no names and ids with quotation marks, backslashes or "
-    "control characters";
+    "takes no names and ids with quotation marks, backslashes or control characters";
 
 bool is_plain_name(Text name) {
   return std::all_of(name.begin(), name.end(), [](char c) {

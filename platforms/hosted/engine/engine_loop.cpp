@@ -68,6 +68,7 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
   answers_.reserve(n_sessions);
   entries_.reserve(n_sessions);
   in_step_.reserve(n_sessions);
+  readers_.reserve(n_sessions);
   after_step_.reserve(n_sessions);
   later_.reserve(n_sessions);  // one for each first choice; none gets a session while others wait
   if (options.prefixes != nullptr) {
@@ -210,10 +211,8 @@ void EngineLoop::tell_idle_sessions() {
 // Steps ------------------------------------------------------------------------------------------
 
 // Clients that come at once begin with the same system prompt: it is read once.
-bool EngineLoop::should_wait(const Answer& answer) {
-  if (answer.embeds()) return false;  // texts of one request seldom begin alike
+bool EngineLoop::should_wait(const Answer& answer, uint32_t n_held) const {
   const std::vector<uint32_t>& prompt = answer.request().asked.prompt;
-  const uint32_t n_held = pool_.n_held(prompt);
   for (const std::unique_ptr<Answer>& older : answers_) {
     if (older.get() == &answer) break;
     if (!older->is_reading()) continue;
@@ -295,29 +294,12 @@ void EngineLoop::add_entry(Answer* answer, size_t n_prompt_tokens) {
   in_step_.push_back(answer);
 }
 
-bool EngineLoop::can_read(Answer* answer) {
-  return answer->has_begun() || (!should_wait(*answer) && begin_reading(answer));
-}
-
-// Behind the oldest prompt, that with the fewest tokens to read; null: there is but one.
-Answer* EngineLoop::shortest_behind() {
-  Answer* oldest = nullptr;
-  Answer* shortest = nullptr;
-  size_t least = SIZE_MAX;
-  for (const std::unique_ptr<Answer>& answer : answers_) {
-    if (!answer->is_reading() || (!answer->has_begun() && should_wait(*answer))) continue;
-    const size_t n_held =
-        answer->has_begun() || answer->embeds() ? 0 : pool_.n_held(answer->request().asked.prompt);
-    const size_t n_unread = answer->n_unread() - std::min(answer->n_unread(), n_held);
-    if (oldest == nullptr) {
-      oldest = answer.get();
-      least = n_unread;
-    } else if (n_unread < least) {
-      shortest = answer.get();
-      least = n_unread;
-    }
-  }
-  return shortest;
+std::optional<size_t> EngineLoop::n_to_read(const Answer& answer) {
+  // Texts of one request for embeddings seldom begin alike.
+  if (answer.has_begun() || answer.embeds()) return answer.n_unread();
+  const uint32_t n_held = pool_.n_held(answer.request().asked.prompt);
+  if (should_wait(answer, n_held)) return std::nullopt;
+  return answer.n_unread() - n_held;
 }
 
 // Every answer that has its prompt goes on by one token. Prompts share what is left of a chunk, so
@@ -326,21 +308,30 @@ Answer* EngineLoop::shortest_behind() {
 void EngineLoop::fill_batch() {
   entries_.clear();
   in_step_.clear();
+  readers_.clear();
   for (const std::unique_ptr<Answer>& answer : answers_) {
-    if (!answer->is_reading()) add_entry(answer.get(), 0);
+    if (!answer->is_reading()) {
+      add_entry(answer.get(), 0);
+    } else if (const std::optional<size_t> n = n_to_read(*answer)) {
+      readers_.push_back({answer.get(), *n});
+    }
   }
   size_t n_left = chunk_ > entries_.size() ? chunk_ - entries_.size() : 1;
-  Answer* const shortest = shortest_behind();
-  const auto add_prompt = [this, &n_left](Answer* answer, size_t n_most) {
-    if (n_most == 0 || !can_read(answer)) return false;
-    add_entry(answer, n_most);
-    n_left -= entries_.back().n_tokens;
-    return true;
-  };
-  const bool has_shortest = shortest != nullptr && add_prompt(shortest, n_left / 2);
-  for (const std::unique_ptr<Answer>& answer : answers_) {
-    if (!answer->is_reading() || (has_shortest && answer.get() == shortest)) continue;
-    static_cast<void>(add_prompt(answer.get(), n_left));
+  size_t n_most = n_left;
+  const auto shortest =
+      std::min_element(readers_.begin(), readers_.end(),
+                       [](const Reader& a, const Reader& b) { return a.n_unread < b.n_unread; });
+  if (shortest != readers_.begin() && n_left > 1) {
+    std::rotate(readers_.begin(), shortest, shortest + 1);
+    n_most = n_left / 2;
+  }
+  for (const Reader& reader : readers_) {
+    if (n_left == 0) break;
+    if (reader.answer->has_begun() || begin_reading(reader.answer)) {
+      add_entry(reader.answer, n_most);
+      n_left -= entries_.back().n_tokens;
+    }
+    n_most = n_left;
   }
 }
 

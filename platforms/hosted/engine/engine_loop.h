@@ -39,6 +39,10 @@ class EngineLoop : private StepWatcher {
     uint32_t n_choices;
   };
   enum class StepResult { kDone, kStopped };
+  struct Reader {
+    Answer* answer;
+    size_t n_unread;
+  };
 
   // Whether a request is to end without more of an answer, and how.
   [[nodiscard]] bool is_unwanted(const Request& request) const;
@@ -60,12 +64,12 @@ class EngineLoop : private StepWatcher {
   void go_on_embedding(Answer* answer);
   void add_entry(Answer* answer, size_t n_prompt_tokens);
   // Whether what one would read first is being read by one before it.
-  [[nodiscard]] bool should_wait(const Answer& answer);
+  // Sessions hold n_held tokens of its prompt.
+  [[nodiscard]] bool should_wait(const Answer& answer, uint32_t n_held) const;
+  // Tokens of a prompt that no session holds. Nothing: it waits.
+  [[nodiscard]] std::optional<size_t> n_to_read(const Answer& answer);
   // False: more of it than sessions hold is on its way from the disk.
   [[nodiscard]] bool begin_reading(Answer* answer);
-  // Whether a prompt can go on, or begin.
-  [[nodiscard]] bool can_read(Answer* answer);
-  [[nodiscard]] Answer* shortest_behind();
   // Where n_kept tokens, if not 0, are to be kept on the disk.
   void keep_snapshots(Answer* answer, const PromptStart& start, uint32_t n_kept);
   void keep_prefix(Answer* answer);
@@ -100,6 +104,7 @@ class EngineLoop : private StepWatcher {
   std::vector<WaitingChoice> later_;
   std::vector<cria_batch_entry> entries_;  // of the step at hand
   std::vector<Answer*> in_step_;           // whose they are
+  std::vector<Reader> readers_;            // those whose prompts the step can go on with
   std::vector<Answer*> after_step_;        // as well, once it is done
 };
 
