@@ -188,7 +188,8 @@ float read_score_multiplier(const JsonObject& config, const ArchitectureRow& row
   if (row.has_key(kScaled) && !config.boolean(kScaled).value_or(true)) return 1;
   if (!row.has_key(kQueryScale)) return inverse_root(kind.key_dim, 1);
   constexpr double kUsualScale = 256;
-  return static_cast<float>(1 / std::sqrt(double{read_positive(config, kQueryScale, kUsualScale)}));
+  const auto said = static_cast<double>(read_positive(config, kQueryScale, kUsualScale));
+  return static_cast<float>(1 / std::sqrt(said));
 }
 
 void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model,
@@ -313,7 +314,7 @@ ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
 void divide_scores(std::vector<LayerKind>* layers) {
   double n = 0;
   for (LayerKind& layer : *layers) {
-    layer.score_multiplier = static_cast<float>(double{layer.score_multiplier} / ++n);
+    layer.score_multiplier = static_cast<float>(static_cast<double>(layer.score_multiplier) / ++n);
   }
 }
 

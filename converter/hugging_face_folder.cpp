@@ -294,7 +294,8 @@ void HuggingFaceFolder::add_ternary() {
   constexpr std::string_view kScale = ".weight_scale";
   const auto are_codes = [](const auto& found) { return found->second.entry->dtype == "U8"; };
   for (auto at = stored_.begin(); at != stored_.end(); ++at) {
-    const auto& [name, stored] = *at;
+    const std::string& name = at->first;  // clang's lambdas take no structured bindings
+    const Stored& stored = at->second;
     // The other part, where a name is that of a matrix or of its scale.
     const auto find_part = [&](std::string_view end, std::string_view other) {
       if (!name.ends_with(end)) return stored_.end();
