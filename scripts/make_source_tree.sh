@@ -127,7 +127,7 @@ cat >"$out/README.md" <<END
 objects go into your project, or into a library:
 
 \`\`\`sh
-find src -name '*.cpp' | xargs -P "\${JOBS:-4}" -n 4 \${CXX:-g++} -std=c++20 \${FLAGS:--O2} -ffp-contract=off -fno-exceptions \\
+find src -name '*.cpp' | xargs -P "\${JOBS:-4}" -n 1 \${CXX:-g++} -std=c++20 \${FLAGS:--O2} -ffp-contract=off -fno-exceptions \\
   -fno-rtti -ffunction-sections -fdata-sections -I. -Isrc -Isrc/zstd -c
 \${CC:-gcc} \${FLAGS:--O2} -ffunction-sections -fdata-sections -c src/zstd/zstddeclib.c
 \${AR:-ar} rcs libcria.a *.o

@@ -124,10 +124,11 @@ run() {
     return 0
   fi
   : >"build/$preset/ctest.log"  # of this run alone
-  # Long sweeps (tests/support/sampling.h) try each case in the lane "all" alone.
-  case $lane-$preset in
+  # Long sweeps (tests/support/sampling.h) try each case in the release build of --all, and in builds asked for by name.
+  case ${chosen_lane:-$lane}-$preset in
     default-release) sample=(CRIA_TEST_ONE_IN=2) ;;
     default-dev) sample=(CRIA_TEST_ONE_IN=7) ;;
+    --all-dev) sample=(CRIA_TEST_ONE_IN=3) ;;
   esac
   # One more than there are processors: some tests wait for clocks. The output of what passes is kept whole, for what it skips.
   env "${sample[@]}" ctest --preset "$preset" --parallel "$(($(nproc) + 1))" --output-log "build/$preset/ctest.log" \

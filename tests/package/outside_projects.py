@@ -130,7 +130,9 @@ class Check:
     def subdirectory(self):
         build = self.folder / "outside"
         # Without optimization the compiler's time is a fifth.
+        launcher = self.launcher.replace(" ", ";")
         run([*self.configure("add_subdirectory", build, f"-DCRIA_SOURCE={SOURCE}"), f"-DCMAKE_CXX_COMPILER={self.cxx}",
+             f"-DCMAKE_C_COMPILER_LAUNCHER={launcher}", f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}",
              "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"])
         listed = run(["ctest", "--test-dir", build, "--show-only=json-v1"])
         same("tests of the other project", json.loads(listed)["tests"], [])
