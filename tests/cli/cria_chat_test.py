@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import stat
 import struct
 import subprocess
 import unittest
@@ -411,6 +412,7 @@ class Chat(unittest.TestCase):
         wanted = chat("--backend", "exact", lines=questions).out.rstrip("\n").split("\n")
         code, shown = cli.talk("--backend", "exact", lines=[questions[0], f"/save {path}"])
         self.assertEqual((code, shown[1]), (cli.DONE, f"(saved {path})\n"))
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
         for options in ((), ("--threads", "2"), ("--context", "300")):
             _, shown = cli.talk("--backend", "exact", *options, lines=[f"/load {path}", *questions[1:]])
             self.assertEqual(shown[0], "(loaded 2 messages)\n")

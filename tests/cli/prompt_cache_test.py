@@ -172,6 +172,7 @@ class PromptCache(unittest.TestCase):
         self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
         self.assertTrue(link.is_symlink())
         self.assertGreater((self.folder / "target").stat().st_size, HEADER_BYTES)
+        self.assertEqual(stat.S_IMODE((self.folder / "target").stat().st_mode), 0o600)  # it has the prompt's text
 
     def test_a_cache_that_cannot_be_written_is_told_and_the_text_made(self):
         wanted = self.plain(PROMPT)

@@ -320,8 +320,10 @@ class Endpoints(unittest.TestCase):
         self.assertTrue(anything["message"]["content"].startswith("{"))
         for format_ in ({"type": "sound"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}, "json",
                         {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": "hiccup"}},
-                        {"type": "json_object", "schema": {"patternProperties": {"a": {}}}}, {}):
+                        {"type": "json_object", "schema": {"patternProperties": {"a": {}}}}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
+        self.assertEqual(self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": {}})["message"],
+                         "response_format has no type; text, json_object and json_schema are known")
         # One of two would be the schema of another request.
         for format_ in ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": {"type": "null"}}}):
             self.refuses("/completion", {"prompt": "a", "json_schema": {"type": "null"}, "response_format": format_}, "response_format")

@@ -159,6 +159,7 @@ class Responses(unittest.TestCase):
         refuses_item("item 2 has the role 'tool'", {"role": "tool", "content": "x"})
         refuses_item("item 2 has no content", {"role": "user"})
         refuses_item("item 2 has a part of the type 'input_image'", {"role": "user", "content": [{"type": "input_image"}]})
+        refuses_item("item 2 has a part without a type", {"role": "user", "content": [{"text": "hi"}]})
         refuses_item("item 2 is of the type 'web_search_call'", {"type": "web_search_call"})
         refuses_item("nothing is stored", {"type": "item_reference", "id": "msg_1"})
         refuses_item("item 2 has no text as its arguments", {"type": "function_call", "call_id": "1", "name": "f", "arguments": {}})
@@ -185,6 +186,7 @@ class Responses(unittest.TestCase):
         self.refuses("previous_response_id", "not stored", previous_response_id="resp_1")
         self.refuses("background", "not stored", background=True)
         self.refuses("text.format", "of the type 'xml'", text={"format": {"type": "xml"}})
+        self.refuses("text.format", "text.format has no type", text={"format": {}})
         self.refuses("top_logprobs", "not supported", top_logprobs=2)
 
 

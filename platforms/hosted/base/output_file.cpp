@@ -22,7 +22,8 @@ namespace {
 static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
 
 constexpr mode_t kModeBits = 0777;
-constexpr mode_t kNewMode = 0666;  // the umask narrows it
+// The umask narrows it.
+constexpr mode_t new_mode(Readers readers) { return readers == Readers::kOwner ? 0600 : 0666; }
 
 struct TemporaryFile {
   int folder;
@@ -104,10 +105,10 @@ void remove_temporary_files_on_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-OutputFile::OutputFile(const std::string& path, InPlace in_place)
+OutputFile::OutputFile(const std::string& path, InPlace in_place, Readers readers)
     : path_(path), slot_(TemporaryFiles::kSize) {
   try {
-    open(in_place);
+    open(in_place, readers);
   } catch (const OutputError&) {
     release();
     throw;
@@ -116,7 +117,7 @@ OutputFile::OutputFile(const std::string& path, InPlace in_place)
 
 OutputFile::~OutputFile() { release(); }
 
-void OutputFile::open(InPlace in_place) {
+void OutputFile::open(InPlace in_place, Readers readers) {
   const bool may_be_in_place = in_place == InPlace::kWhereNeeded;
   if (may_be_in_place && path_ == "-") {
     path_ = "standard output";
@@ -139,7 +140,7 @@ void OutputFile::open(InPlace in_place) {
     return open_in_place(::dup(STDOUT_FILENO));
   }
   find_target();
-  create_temporary();
+  create_temporary(readers);
 }
 
 void OutputFile::open_in_place(int descriptor) {
@@ -168,14 +169,14 @@ void OutputFile::find_target() {
   fail(ELOOP);
 }
 
-void OutputFile::create_temporary() {
+void OutputFile::create_temporary(Readers readers) {
   struct stat status = {};
   const bool exists = ::fstatat(folder_, name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!exists && errno != ENOENT) fail(errno);
   if (exists && !S_ISREG(status.st_mode)) refuse("is not a regular file; give a file name");
   // A write-protected file is protected, though its folder lets it be replaced.
   if (exists && ::faccessat(folder_, name_.c_str(), W_OK, 0) != 0) fail(errno);
-  const mode_t mode = exists ? status.st_mode & kModeBits : kNewMode;
+  const mode_t mode = exists ? status.st_mode & kModeBits : new_mode(readers);
   const std::string temporary = random_name();
   if (temporary.empty()) fail(errno);
   slot_ = temporary_files.arm([&](TemporaryFile* file) {

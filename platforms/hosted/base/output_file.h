@@ -36,14 +36,17 @@ class OutputError : public std::exception {
 // device, which are then written in place and cannot be taken back.
 enum class InPlace { kNever, kWhereNeeded };
 
+// Who may read a new file: whom the umask lets, or its owner alone, for what people typed.
+enum class Readers { kOfUmask, kOwner };
+
 // A symbolic link is followed, also to a file that is not there yet: its target is replaced, not
 // the link. A file that was there gives its permission bits to the new one (other hard links keep
-// the old file, and access control lists are not copied); a new one gets what the umask leaves.
+// the old file, and access control lists are not copied).
 class OutputFile {
  public:
   // Creates the temporary file, or opens what is written in place. Throws OutputError, as all of
   // this class.
-  OutputFile(const std::string& path, InPlace in_place);
+  OutputFile(const std::string& path, InPlace in_place, Readers readers = Readers::kOfUmask);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -70,10 +73,10 @@ class OutputFile {
   void commit();
 
  private:
-  void open(InPlace in_place);
+  void open(InPlace in_place, Readers readers);
   void open_in_place(int descriptor);
   void find_target();
-  void create_temporary();
+  void create_temporary(Readers readers);
   void release();
   [[noreturn]] void fail(int error_number, const char* advice = "") const;
   [[noreturn]] void refuse(const std::string& why) const;

@@ -326,7 +326,7 @@ void ChatSession::save(const std::string& path, const ChatRequest& request) {
   std::vector<uint8_t> bytes(cria_chat_save_size(chat_));
   model_.check(cria_chat_save(chat_, bytes.data(), bytes.size()));
   try {
-    OutputFile file(path, InPlace::kNever);
+    OutputFile file(path, InPlace::kNever, Readers::kOwner);
     file.append(bytes.data(), bytes.size());
     file.commit();
   } catch (const OutputError& error) {

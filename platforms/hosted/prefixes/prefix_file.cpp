@@ -72,7 +72,7 @@ bool write_prefix_file(const std::string& path, const std::string& terms,
                        std::span<const uint32_t> tokens, std::span<const uint8_t> state,
                        const std::function<bool()>& goes_on) {
   const std::string head = PrefixHead{terms, state.size(), tokens.size()}.bytes();
-  OutputFile file(path, InPlace::kNever);
+  OutputFile file(path, InPlace::kNever, Readers::kOwner);
   file.append(head.data(), head.size());
   file.append(tokens.data(), tokens.size_bytes());
   uint64_t offset = head.size() + tokens.size_bytes();

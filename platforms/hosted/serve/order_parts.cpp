@@ -91,6 +91,12 @@ void check_schema_words(const Fields& fields) {
   static_cast<void>(fields.text("description"));
 }
 
+void refuse_format(const char* param, const std::string& type) {
+  const std::string what = type.empty() ? " has no type" : " is of the type '" + shown(type) + "'";
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 param + what + "; text, json_object and json_schema are known", param);
+}
+
 // An answer without its schema would be one to another request.
 std::string_view text_of_schema(const std::string& body,
                                 std::initializer_list<std::string_view> names) {
@@ -148,10 +154,7 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
     return set_schema(context, fields, text_of_schema(body, {kFormat, "json_schema", "schema"}),
                       kFormat, request);
   }
-  throw ApiError(ErrorKind::kInvalidRequest,
-                 "response_format is of the type '" + shown(type) +
-                     "'; text, json_object and json_schema are known",
-                 kFormat);
+  refuse_format(kFormat, type);
 }
 
 void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,

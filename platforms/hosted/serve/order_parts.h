@@ -23,6 +23,9 @@ inline constexpr std::string_view kAnyObject = R"({"type":"object"})";
 // Throws ApiError where strict is no flag or description no text; nothing else comes of them.
 void check_schema_words(const Fields& fields);
 
+// Says that the member param asks for a form of answer that is not known; type may be empty.
+[[noreturn]] void refuse_format(const char* param, const std::string& type);
+
 // The text of a schema, of a member that was parsed, as the body has it.
 std::string_view text_of_schema(const std::string& body,
                                 std::initializer_list<std::string_view> names);

@@ -54,6 +54,7 @@ class InputReader {
     for (const Json& part : *content) {
       if (!part.is_object()) refuse("has a part that is not an object");
       const std::string type = text_in(part, "type").value_or("");
+      if (type.empty()) refuse("has a part without a type");
       if (std::find(types.begin(), types.end(), type) == types.end()) {
         refuse("has a part of the type '" + shown(type) + "'; this model reads only text");
       }

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/conversation_fields.h"
@@ -47,10 +46,7 @@ void read_text_format(const OrderContext& context, const RequestFields& fields,
   const std::string type = Fields(*format).text("type").value_or("");
   if (type == "text") return;
   if (type == "json_object") return set_schema(context, fields, kAnyObject, kParam, request);
-  if (type != "json_schema") {
-    refuse(kParam, std::string(kParam) + " is of the type '" + shown(type) +
-                       "'; text, json_object and json_schema are known");
-  }
+  if (type != "json_schema") refuse_format(kParam, type);
   const Json* const schema = Fields(*format).find("schema");
   if (schema == nullptr || (!schema->is_object() && !schema->is_boolean())) {
     refuse(kParam, "text.format has no schema that is an object");

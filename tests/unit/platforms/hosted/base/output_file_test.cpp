@@ -92,8 +92,8 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 07777;
 }
 
-void put(const std::string& path, const std::string& text) {
-  OutputFile file(path, InPlace::kWhereNeeded);
+void put(const std::string& path, const std::string& text, Readers readers = Readers::kOfUmask) {
+  OutputFile file(path, InPlace::kWhereNeeded, readers);
   file.append(text.data(), text.size());
   file.commit();
 }
@@ -191,6 +191,16 @@ TEST_F(OutputFileTest, AModeIsKeptAndANewFileHasWhatTheUmaskLeaves) {
     file.commit();
     EXPECT_EQ(mode_of(in_folder("old")), mode);
   }
+}
+
+TEST_F(OutputFileTest, ANewFileIsItsOwnersAloneWhereThatIsAsked) {
+  const Umask umask(0);
+  put(in_folder("new"), "x", Readers::kOwner);
+  EXPECT_EQ(mode_of(in_folder("new")), 0600u);
+  // Who shared a file keeps it shared.
+  ASSERT_EQ(::chmod(in_folder("new").c_str(), 0640), 0);
+  put(in_folder("new"), "y", Readers::kOwner);
+  EXPECT_EQ(mode_of(in_folder("new")), 0640u);
 }
 
 TEST_F(OutputFileTest, AWriteProtectedFileIsNotReplaced) {
