@@ -124,7 +124,7 @@ run() {
     return 0
   fi
   : >"build/$preset/ctest.log"  # of this run alone
-  # Long sweeps (tests/support/sampling.h) try each case in the release build of --all, and in builds asked for by name.
+  # Long sweeps (tests/support/sampling.h) try a part of their cases here; cross builds and tsan choose their own.
   case ${chosen_lane:-$lane}-$preset in
     default-release) sample=(CRIA_TEST_ONE_IN=2) ;;
     default-dev) sample=(CRIA_TEST_ONE_IN=7) ;;

@@ -58,7 +58,6 @@ def same(what, found, wanted):
 class Check:
     def __init__(self, args, folder):
         self.build, self.folder, self.compiler, self.cxx = args.build, folder, args.compiler, args.cxx_compiler
-        self.launcher = args.launcher
         self.model = folder / "demo.cria"
         run([self.build / "bin/cria-convert", SOURCE / "models/demo", "-o", self.model, "--quiet"])
         said = {prompt: run([self.build / "bin/cria", "run", self.model, "-p", prompt, "-n", "24", "--greedy", "--no-echo",
@@ -66,6 +65,13 @@ class Check:
         self.wanted = "".join(f"{prompt}:{text}" for prompt, text in said.items())
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("CRIA_LIBRARY", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
+        # A launcher is words for "env": settings, whose folders may have spaces, and a command.
+        settings = [word for word in args.launcher if "=" in word]
+        self.environment |= dict(setting.split("=", 1) for setting in settings)
+        self.launcher = [word for word in args.launcher if word != "env" and word not in settings]
+
+    def compilers(self, cxx, c):
+        return {"CXX": " ".join([*self.launcher, cxx]), "CC": " ".join([*self.launcher, c])}
 
     def expect(self, what, command, **environment):
         same(what, run([*command, self.model], env={**self.environment, **environment}), self.wanted)
@@ -129,8 +135,8 @@ class Check:
 
     def subdirectory(self):
         build = self.folder / "outside"
+        launcher = ";".join(self.launcher)
         # Without optimization the compiler's time is a fifth.
-        launcher = self.launcher.replace(" ", ";")
         run([*self.configure("add_subdirectory", build, f"-DCRIA_SOURCE={SOURCE}"), f"-DCMAKE_CXX_COMPILER={self.cxx}",
              f"-DCMAKE_C_COMPILER_LAUNCHER={launcher}", f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}",
              "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"])
@@ -144,7 +150,8 @@ class Check:
         same("flags of the other project's program",
              [word for word in shlex.split(flags)[1:] if word.startswith("-") and word not in ("-o", "-c")],
              [f"-I{SOURCE}/runtime/include"])
-        run(["cmake", "--build", build, "--parallel", str(os.cpu_count()), "--target", "outside"])
+        run(["cmake", "--build", build, "--parallel", str(os.cpu_count()), "--target", "outside"],
+            env=self.environment)
         self.expect("add_subdirectory", [build / "outside"])
 
     def pip(self):
@@ -194,7 +201,7 @@ class Check:
         self.check_arguments_of_tree()
         tree = self.make_tree("tree")
         # Without optimization the compiler's time is halved.
-        self.compile_tree(tree, CXX=f"{self.launcher} {self.cxx}", CC=f"{self.launcher} {self.compiler}", FLAGS="-O0")
+        self.compile_tree(tree, **self.compilers(self.cxx, self.compiler), FLAGS="-O0")
         program = self.folder / "from_tree"
         run([self.compiler, f"-I{tree}", PROGRAM, tree / "libcria.a", "-lm", "-o", program])
         self.expect("source tree", [program])
@@ -211,8 +218,7 @@ class Check:
         for core, (architecture, kernels, board) in CORES.items():
             tree = self.make_tree(core)
             flags = f"-Os -mthumb {architecture} -mfloat-abi=hard -fno-math-errno -Wno-psabi"
-            self.compile_tree(tree, CXX=f"{self.launcher} arm-none-eabi-g++", CC=f"{self.launcher} arm-none-eabi-gcc",
-                              AR="arm-none-eabi-ar", FLAGS=flags)
+            self.compile_tree(tree, **self.compilers("arm-none-eabi-g++", "arm-none-eabi-gcc"), AR="arm-none-eabi-ar", FLAGS=flags)
             symbols = run(["arm-none-eabi-nm", "--defined-only", tree / "libcria.a"])
             found = sorted(set(re.findall(r"override_(dsp|helium)E", symbols)))
             same(f"kernels for {core}", found, [kernels])
@@ -244,7 +250,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     for option in ("--compiler", "--cxx-compiler"):
         parser.add_argument(option, required=True)
-    parser.add_argument("--launcher", default="")
+    parser.add_argument("--launcher", nargs="*", default=[])
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cria_outside_")).resolve()
     try:

@@ -1,6 +1,6 @@
 // Long sweeps (every bit of a file, every size of an arena) try all their cases, or one in
 // $CRIA_TEST_ONE_IN. tests/CMakeLists.txt sets it where an emulator or the thread sanitizer is
-// slow, scripts/test.sh in the default lane.
+// slow, scripts/test.sh in the default lane and for sanitizers in --all.
 #pragma once
 
 #include <cstddef>
